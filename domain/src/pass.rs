@@ -1,0 +1,1 @@
+//! Being laid out.
