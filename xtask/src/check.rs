@@ -1,0 +1,128 @@
+//! `cargo xtask test`: formatting, lints, dependencies, tests and simulation, all of them even when one fails, and the
+//! sum as the last line.
+
+use crate::{install, shell};
+use anyhow::{Result, bail};
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+/// Tests that ran, and checks beside them; a failed check counts as one failure.
+#[derive(Default)]
+struct Sum {
+    passed: u64,
+    failed: u64,
+}
+
+impl Sum {
+    fn check(&mut self, what: &str, outcome: Result<()>) {
+        match outcome {
+            Ok(()) => self.passed += 1,
+            Err(error) => {
+                eprintln!("xtask: {what}: {error:#}");
+                self.failed += 1;
+            }
+        }
+    }
+}
+
+/// Run everything.
+pub fn everything(root: &Path, filter: Option<&str>) -> Result<ExitCode> {
+    install::everything(root)?;
+    let mut sum = Sum::default();
+    if filter.is_none() {
+        sum.check("formatting", shell::cargo(root, &["fmt", "--all", "--check"]));
+        let lints = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
+        sum.check("lints", shell::cargo(root, &lints));
+        sum.check("dependencies", dependencies(root));
+    }
+    // The process-level tests run this binary.
+    shell::cargo(root, &["build", "--package", "encore"])?;
+    tests(root, filter, &mut sum)?;
+    if filter.is_none() {
+        sum.check("simulation", simulate(root, None, 3));
+    }
+    println!("encore: {} passed, {} failed", sum.passed, sum.failed);
+    Ok(if sum.failed == 0 && sum.passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Licences, bans and sources always; known vulnerabilities when their database can be reached.
+fn dependencies(root: &Path) -> Result<()> {
+    let fetched = shell::cargo_command(root).args(["deny", "fetch", "db"]).output();
+    if fetched.is_ok_and(|fetched| fetched.status.success()) {
+        return shell::cargo(root, &["deny", "--log-level", "error", "check"]);
+    }
+    eprintln!("xtask: the advisory database cannot be reached from here: known vulnerabilities were NOT checked");
+    shell::cargo(root, &["deny", "--log-level", "error", "check", "licenses", "bans", "sources"])
+}
+
+fn tests(root: &Path, filter: Option<&str>, sum: &mut Sum) -> Result<()> {
+    let mut nextest = shell::cargo_command(root);
+    nextest.args(["nextest", "run", "--workspace", "--color", "never"]).args(filter);
+    let (succeeded, said) = shell::run_and_keep_stderr(&mut nextest)?;
+    let Some((passed, failed)) = said.lines().rev().find_map(summary) else {
+        bail!("the tests did not run: no summary was printed");
+    };
+    sum.passed += passed;
+    sum.failed += failed;
+    if !succeeded && failed == 0 {
+        bail!("the test runner failed, though it counted no failure");
+    }
+    Ok(())
+}
+
+/// `     Summary [   1.5s] 12 tests run: 10 passed (1 slow), 1 failed, 1 timed out, 3 skipped` → (10, 2).
+fn summary(line: &str) -> Option<(u64, u64)> {
+    let counts = line.trim_start().strip_prefix("Summary [")?.split_once("run: ")?.1;
+    let mut sum = (0, 0);
+    for count in counts.split(", ") {
+        let (number, what) = count.trim().split_once(' ')?;
+        // The parts in brackets, such as `(1 slow, 2 leaky)`, are counted in the part before them.
+        let Ok(number) = number.parse::<u64>() else { continue };
+        match what.split_whitespace().next() {
+            Some("passed") => sum.0 += number,
+            Some("failed") => sum.1 += number,
+            Some("timed") => sum.1 += number,
+            Some("exec") => sum.1 += number,
+            _ => {}
+        }
+    }
+    Some(sum)
+}
+
+/// Run simulation seeds, each in a process of its own, in a target folder of their own: the flag would rebuild all.
+pub fn simulate(root: &Path, seed: Option<u64>, seeds: u64) -> Result<()> {
+    let target = shell::target_dir(root).join("sim");
+    let cargo = |arguments: &[&str]| -> Command {
+        let mut command = shell::cargo_command(root);
+        command.args(arguments).env("CARGO_TARGET_DIR", &target).env("RUSTFLAGS", "--cfg madsim");
+        command
+    };
+    if !root.join("simulation/src/main.rs").is_file() {
+        eprintln!("xtask: there is no simulation to run yet");
+        return Ok(());
+    }
+    shell::run(&mut cargo(&["build", "--quiet", "--package", "simulation"]))?;
+    let chosen = seed.map_or_else(|| (1..=seeds).collect::<Vec<_>>(), |seed| vec![seed]);
+    for seed in chosen {
+        let text = seed.to_string();
+        let mut run = Command::new(target.join("debug/simulation"));
+        run.current_dir(root).args(["--seed", &text]);
+        if shell::run(&mut run).is_err() {
+            bail!("seed {seed} failed; replay it with: cargo xtask sim --seed {seed}");
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::summary;
+
+    #[test]
+    fn reads_the_runners_summary() {
+        let line = "     Summary [   1.540s] 12 tests run: 9 passed (1 slow), 1 failed, 2 timed out, 3 skipped";
+        assert_eq!(summary(line), Some((9, 3)));
+        assert_eq!(summary("     Summary [   0.540s] 2 tests run: 2 passed, 0 skipped"), Some((2, 0)));
+        assert_eq!(summary("    Starting 2 tests across 1 binary"), None);
+    }
+}
