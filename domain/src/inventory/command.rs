@@ -103,12 +103,34 @@ pub enum Checkout {
         reservation: ReservationId,
         /// Who.
         participant: Partition,
+        /// What it has done: an old acknowledgement of a sale says nothing about a later return.
+        done: Done,
     },
     /// The ledger has written down how it ended.
     LedgerAck {
         /// The reservation.
         reservation: ReservationId,
     },
+    /// A participant has dropped its remembered answers below this: no need to tell it again.
+    Marked {
+        /// Who.
+        participant: Partition,
+        /// Of which incarnation.
+        incarnation: u16,
+        /// The watermark that it was told.
+        below: u64,
+    },
+}
+
+/// What a participant acknowledges.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Done {
+    /// The claim is given back.
+    Released,
+    /// The claim is sold.
+    Sold,
+    /// These seats are back on sale.
+    Returned(Vec<SeatIndex>),
 }
 
 /// A request for a hold (or, by an operator, for an offer or a block).
@@ -132,6 +154,18 @@ pub struct Begin {
     pub hold_ttl_ms: Option<u32>,
     /// What it is to become.
     pub purpose: Purpose,
+    /// Why the box office blocks the seat; for people.
+    pub note: Option<String>,
+}
+
+impl Begin {
+    /// The bucket that judges it, of an event with so many: the user's own, or the box office's for a block.
+    pub fn bucket(&self, buckets: u16) -> Bucket {
+        match self.purpose {
+            Purpose::Block => Bucket::BOX_OFFICE,
+            Purpose::Checkout | Purpose::Offer => self.user.bucket(buckets),
+        }
+    }
 }
 
 /// What a reservation is for.
@@ -142,11 +176,12 @@ pub enum Purpose {
     Checkout,
     /// An offer to somebody on the waitlist.
     Offer,
-    /// A box-office block: no deadline, no limits, ended only by Cancel.
+    /// A box-office block of one seat or place: no deadline, no limits, ended only by Cancel. Lives in
+    /// [`Bucket::BOX_OFFICE`], so that what never ends holds back no fan's watermark.
     Block,
 }
 
-/// What is wanted. Together at most [`crate::limits::CART_SEATS`], except for a block.
+/// What is wanted. Together at most [`crate::limits::CART_SEATS`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cart {
     /// Chosen seats, and standing places by count.
@@ -202,6 +237,8 @@ pub enum Participate {
         user: UserId,
         /// What.
         take: Take,
+        /// What for: a block is shown as such, and the rule against single seats does not bind it.
+        purpose: Purpose,
     },
     /// It ended unpaid: give back, and remember, even if it is unknown yet.
     Release {
@@ -378,6 +415,13 @@ pub enum Meta {
     },
     /// Give an attempt up, before its commit.
     MoveAbort {
+        /// Which.
+        partition: Partition,
+        /// Which attempt.
+        attempt: Attempt,
+    },
+    /// Both ends of a decided move have done their part: forget it.
+    MoveDone {
         /// Which.
         partition: Partition,
         /// Which attempt.

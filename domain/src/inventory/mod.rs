@@ -5,12 +5,14 @@
 
 pub mod command;
 pub mod event;
+pub mod group;
 pub mod outcome;
 pub mod query;
 pub mod record;
 
 pub use command::{Command, Entry, Request};
 pub use event::{Fact, FeedEntry};
+pub use group::{Group, Hosted, SeatChange, SeatChangeKind, Stage, reply};
 pub use outcome::{Outcome, Refusal};
 pub use query::{Answer, Query};
 pub use record::{EventRecord, ReservationView, SectionPlan, Status};

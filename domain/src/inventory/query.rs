@@ -2,7 +2,7 @@
 
 use super::event::FeedEntry;
 use super::record::{EventRecord, ReservationView, SectionPlan};
-use crate::ids::{Bucket, Epoch, EventId, GroupId, NodeId, Partition, PromotionCode, ReservationId, SectionId};
+use crate::ids::{Attempt, Bucket, Epoch, EventId, GroupId, NodeId, Partition, PromotionCode, ReservationId, SectionId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -36,6 +36,8 @@ pub enum Query {
     Events,
     /// To meta: where everything lives.
     Placement,
+    /// To meta: moves that are not done.
+    Moves,
 }
 
 /// The answer.
@@ -70,6 +72,37 @@ pub enum Answer {
     },
     /// The question does not fit this partition.
     Invalid(String),
+    /// Moves that are not done.
+    Moves(Vec<Move>),
+}
+
+/// One attempt to move a partition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Move {
+    /// Which.
+    pub partition: Partition,
+    /// Numbered per partition, from 1.
+    pub attempt: Attempt,
+    /// The source.
+    pub from: GroupId,
+    /// The target.
+    pub to: GroupId,
+    /// The epoch after the move.
+    pub epoch: Epoch,
+    /// How far meta has decided.
+    pub stage: MoveStage,
+}
+
+/// How far meta has decided a move. The drivers finish each: Activate and Drop after a commit, Unfreeze after an abort.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MoveStage {
+    /// Freeze, then Install, then commit.
+    Begun,
+    /// The target serves.
+    Committed,
+    /// The source serves on.
+    Aborted,
 }
 
 /// The state of every seat of a section.
@@ -166,7 +199,8 @@ impl EventPlacement {
 
     /// Every partition of the event.
     pub fn partitions(&self, event: EventId) -> Vec<Partition> {
-        let buckets = (0..self.buckets).map(|bucket| Partition::Checkouts { event, bucket: Bucket(bucket) });
+        let fans = (0..self.buckets).map(Bucket);
+        let buckets = fans.chain([Bucket::BOX_OFFICE]).map(|bucket| Partition::Checkouts { event, bucket });
         let sections = self.sections.iter().map(|section| Partition::Seats { event, section: *section });
         let codes = self.promotions.iter().map(|code| Partition::Promotion { event, code: code.clone() });
         buckets.chain(sections).chain(codes).collect()

@@ -270,4 +270,6 @@ pub struct ReservationView {
     pub created_at: WallMs,
     /// The leader's wall clock at the entry that ended it; for people.
     pub ended_at: Option<WallMs>,
+    /// Why the box office blocks it.
+    pub note: Option<String>,
 }
