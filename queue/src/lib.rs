@@ -1,1 +1,19 @@
-//! Placeholder while the crate is being laid out.
+//! The waiting room: who waits, who is inside, and the signed pass between the two.
+//!
+//! Redis keeps the line and the leases, and may lose them: that delays fans, it never lets anybody in. Only this crate
+//! signs passes; the buy plane imports it to verify them and to ask whether a lease is live.
+
+mod config;
+mod connection;
+mod inventory;
+mod keys;
+pub mod leases;
+pub mod pace;
+pub mod pass_issuer;
+pub mod redis;
+pub mod store;
+pub mod token;
+
+pub use config::Config;
+pub use connection::RedisLost;
+pub use inventory::{EventGate, GateStatus, Inventory, InventoryUnavailable, Load, Mode, Stock};
