@@ -1,0 +1,84 @@
+//! The only door to the seats: submit a command to a partition, or ask one a question.
+//!
+//! A [`Client`] follows leaders and placement by itself: wrong leaders, elections and moved partitions are absorbed by
+//! asking again until the call's deadline. That is safe because every command is idempotent, and necessary because no
+//! error proves that a command was not written. One long-lived stream a node carries everything that is waiting.
+
+mod attempt;
+mod calls;
+mod config;
+pub mod dial;
+mod error;
+mod link;
+mod publish;
+mod router;
+mod status;
+mod watch;
+
+pub use config::ClientConfig;
+pub use error::ClientError;
+pub use publish::{Promotion, PublishError};
+pub use status::{ClusterStatus, GroupStatus, NodeAnswer, NodeStatus, Role};
+pub use watch::WatchItem;
+
+use domain::ids::Partition;
+use domain::inventory::query::Placement;
+use domain::inventory::{Answer, Command, Outcome, Query};
+use router::Router;
+use std::sync::Arc;
+
+/// How fresh an answer must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Freshness {
+    /// Nothing that was answered before the call is missing from it (read index at the leader).
+    Linearizable,
+    /// What any replica has applied, but a seat map of at least this version.
+    AtLeast(u64),
+    /// What any replica has applied.
+    Any,
+}
+
+/// A handle to the store. Cheap to clone; all clones share connections, placement and leaders.
+#[derive(Clone)]
+pub struct Client {
+    router: Arc<Router>,
+}
+
+impl Client {
+    /// A client of the store behind these endpoints. Connects when first used, and never fails because nodes are down.
+    /// Must be called within a tokio runtime.
+    pub fn connect(config: ClientConfig) -> Self {
+        Self::over(config, Arc::new(crate::network::GrpcDial::new()))
+    }
+
+    /// The same over another way to the nodes; for the simulation.
+    pub fn over(config: ClientConfig, dial: Arc<dyn dial::Dial>) -> Self {
+        Self { router: Arc::new(Router::new(config, dial)) }
+    }
+
+    /// Replicates a command and returns what it came to. [`Outcome::Moved`] and [`Outcome::Overloaded`] never come out
+    /// of here: the first is followed, the second is an error.
+    pub async fn submit(&self, partition: Partition, command: Command) -> Result<Outcome, ClientError> {
+        self.router.submit(partition, command).await
+    }
+
+    /// Asks a partition. [`Answer::Moved`] and [`Answer::Invalid`] never come out of here.
+    pub async fn query(
+        &self,
+        partition: Partition,
+        query: Query,
+        freshness: Freshness,
+    ) -> Result<Answer, ClientError> {
+        self.router.query(partition, query, freshness).await
+    }
+
+    /// Where everything lives, linearizable.
+    pub async fn placement(&self) -> Result<Placement, ClientError> {
+        self.router.refresh_placement().await.map(|placement| (*placement).clone())
+    }
+
+    /// Asks every known node about itself. Nodes that do not answer are listed as down; this never fails.
+    pub async fn status(&self) -> ClusterStatus {
+        self.router.status().await
+    }
+}

@@ -1,0 +1,130 @@
+//! Putting an event on sale: the catalogue's record and placement first, then every partition. Each step is idempotent, so
+//! that a publication that died is finished by running it again.
+
+use super::{Client, ClientError, Freshness};
+use domain::ids::{EventId, GroupId, Partition, PromotionCode};
+use domain::inventory::command::{CheckoutRules, Manage, Meta, PriceRule, Spec};
+use domain::inventory::{Answer, Command, EventRecord, Outcome, Query, SectionPlan};
+
+/// A promotion of an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Promotion {
+    /// Its code.
+    pub code: PromotionCode,
+    /// Taken off every seat, in basis points.
+    pub discount_bps: u16,
+    /// Uses over all orders.
+    pub cap: u32,
+}
+
+/// Why an event is not (wholly) published. Running the publication again finishes it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PublishError {
+    /// The store did not answer.
+    #[error(transparent)]
+    Store(#[from] ClientError),
+    /// The record and the plans contradict each other.
+    #[error("the publication contradicts itself: {0}")]
+    Inconsistent(String),
+    /// A partition refused.
+    #[error("{partition} refused: {reason}")]
+    Refused {
+        /// Which.
+        partition: Partition,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Client {
+    /// Writes an event's record and creates (or updates) all its partitions. `spread` lists the groups over which its
+    /// sections are spread; empty for one group. Idempotent by the record's version.
+    pub async fn publish(
+        &self,
+        event: EventRecord,
+        plans: Vec<SectionPlan>,
+        promotions: Vec<Promotion>,
+        spread: Vec<GroupId>,
+    ) -> Result<(), PublishError> {
+        check(&event, &plans)?;
+        let meta = Meta::Publish {
+            event: Box::new(event.clone()),
+            promotions: promotions.iter().map(|promotion| promotion.code.clone()).collect(),
+            groups: spread,
+        };
+        self.done(Partition::Meta, Command::Meta(meta)).await?;
+        self.placement().await?;
+        for plan in plans {
+            let partition = Partition::Seats { event: event.id, section: plan.section };
+            // `check` has found the tier.
+            let base = event.tiers[usize::from(plan.tier)].base;
+            let price = PriceRule { base, dynamic: event.dynamic_pricing, event_starts_at: event.starts_at };
+            self.create(partition, Spec::Seats { plan, price }).await?;
+        }
+        for Promotion { code, discount_bps, cap } in promotions {
+            let partition = Partition::Promotion { event: event.id, code };
+            self.create(partition, Spec::Promotion { discount_bps, cap }).await?;
+        }
+        // Buckets last: a hold can only begin once everything that it may touch is there.
+        self.write_rules(&event).await
+    }
+
+    pub(super) async fn change_status(&self, event: EventId, command: Meta) -> Result<(), PublishError> {
+        self.done(Partition::Meta, Command::Meta(command)).await?;
+        let asked = self.query(Partition::Meta, Query::Events, Freshness::Linearizable).await?;
+        let Answer::Events(records) = asked else {
+            return Err(ClientError::Protocol("no events in the answer".into()).into());
+        };
+        let record = records.into_iter().find(|record| record.id == event).ok_or(ClientError::NoSuchEvent(event))?;
+        self.write_rules(&record).await
+    }
+
+    async fn write_rules(&self, event: &EventRecord) -> Result<(), PublishError> {
+        let rules = CheckoutRules {
+            version: event.version,
+            currency: event.currency,
+            hold_ttl_ms: event.hold_ttl_ms,
+            user_limit: event.user_limit,
+            on_sale_at: event.on_sale_at,
+            status: event.status,
+            incarnation: 0,
+        };
+        let placement = self.router.event_placement(event.id).await?;
+        for partition in placement.partitions(event.id) {
+            if matches!(partition, Partition::Checkouts { .. }) {
+                self.create(partition, Spec::Checkouts(rules)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn create(&self, partition: Partition, spec: Spec) -> Result<(), PublishError> {
+        self.done(partition, Command::Manage(Manage::Create(Box::new(spec)))).await
+    }
+
+    async fn done(&self, partition: Partition, command: Command) -> Result<(), PublishError> {
+        match self.submit(partition.clone(), command).await? {
+            Outcome::Done => Ok(()),
+            Outcome::Invalid(reason) => Err(PublishError::Refused { partition, reason }),
+            other => Err(PublishError::Refused { partition, reason: format!("{other:?}") }),
+        }
+    }
+}
+
+/// The record lists exactly the sections that the plans describe, and each has its tier.
+fn check(event: &EventRecord, plans: &[SectionPlan]) -> Result<(), PublishError> {
+    let wrong = |text: String| Err(PublishError::Inconsistent(text));
+    if event.sections.len() != plans.len() {
+        return wrong(format!("{} sections in the record, {} plans", event.sections.len(), plans.len()));
+    }
+    for plan in plans {
+        match event.section(plan.section) {
+            Some(section) if section.capacity == plan.capacity && section.tier == plan.tier => {}
+            _ => return wrong(format!("section {} differs between record and plan", plan.name)),
+        }
+        if usize::from(plan.tier) >= event.tiers.len() {
+            return wrong(format!("section {} has tier {}, which does not exist", plan.name, plan.tier));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,424 @@
+//! Finds the node to ask, and asks again until the deadline. Placement and leaders are guesses kept from earlier answers:
+//! a wrong one costs a redirect, never a wrong answer, because ownership is checked where commands are applied.
+
+use super::attempt::Attempts;
+use super::dial::Dial;
+use super::link::{Link, LinkError};
+use super::{ClientConfig, ClientError, Freshness};
+use crate::runtime;
+use crate::wire;
+use crate::wire::frames::{self, answer, ask};
+use bytes::Bytes;
+use domain::ids::{EventId, GroupId, NodeId, Partition};
+use domain::inventory::query::{EventPlacement, Placement, SeatMap};
+use domain::inventory::record::Status;
+use domain::inventory::{Answer, Command, Outcome, Query, Request};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// A placement at most this old answers that an event does not exist, so that made-up ids do not all reach the store.
+const NEGATIVE_CACHE_MS: u64 = 200;
+/// Retry hint when the store said that bounded state is full.
+const FULL_RETRY_MS: u64 = 250;
+
+/// What all clones of a client share.
+pub(super) struct Router {
+    pub(super) config: ClientConfig,
+    pub(super) dial: Arc<dyn Dial>,
+    links: Mutex<BTreeMap<String, Arc<Link>>>,
+    leaders: Mutex<BTreeMap<GroupId, String>>,
+    placement: Mutex<Cached>,
+    refreshing: tokio::sync::Mutex<()>,
+    seen: Mutex<BTreeMap<Partition, u64>>,
+    turn: AtomicUsize,
+}
+
+#[derive(Clone, Default)]
+struct Cached {
+    placement: Arc<Placement>,
+    at: Option<runtime::Instant>,
+    generation: u64,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    // No code under these locks can leave a value half changed.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Router {
+    pub(super) fn new(config: ClientConfig, dial: Arc<dyn Dial>) -> Self {
+        Self {
+            config,
+            dial,
+            links: Mutex::default(),
+            leaders: Mutex::default(),
+            placement: Mutex::default(),
+            refreshing: tokio::sync::Mutex::default(),
+            seen: Mutex::default(),
+            turn: AtomicUsize::new(0),
+        }
+    }
+
+    // ---- commands
+
+    /// Submits until there is an outcome other than moved.
+    pub(super) async fn submit(&self, partition: Partition, command: Command) -> Result<Outcome, ClientError> {
+        let request = wire::encode(&Request { partition: partition.clone(), command });
+        self.submit_encoded(&partition, request, &mut self.attempts()).await
+    }
+
+    /// The same, and asks again while a reservation is still being prepared: a known key is answered by its record.
+    pub(super) async fn submit_until_decided(
+        &self,
+        partition: Partition,
+        command: Command,
+    ) -> Result<Outcome, ClientError> {
+        let request = wire::encode(&Request { partition: partition.clone(), command });
+        let mut attempts = self.attempts();
+        loop {
+            let outcome = self.submit_encoded(&partition, request.clone(), &mut attempts).await?;
+            let open = match &outcome {
+                Outcome::Preparing => true,
+                Outcome::Reservation(view) => view.status == Status::Preparing,
+                _ => false,
+            };
+            if !open || !attempts.pause_briefly().await {
+                return Ok(outcome);
+            }
+        }
+    }
+
+    async fn submit_encoded(
+        &self,
+        partition: &Partition,
+        request: Bytes,
+        attempts: &mut Attempts,
+    ) -> Result<Outcome, ClientError> {
+        loop {
+            let group = self.locate(partition, attempts).await?;
+            let address = self.leader_guess(group, attempts);
+            match self.ask(&address, group, ask::What::Request(request.clone()), attempts).await {
+                Some(answer::What::Outcome(bytes)) => {
+                    self.leads(group, &address);
+                    match wire::decode("outcome", &bytes).map_err(|error| ClientError::Protocol(error.to_string()))? {
+                        Outcome::Moved { .. } => {
+                            attempts.moved(partition);
+                            self.forget_placement();
+                        }
+                        Outcome::Overloaded => {
+                            return Err(ClientError::Overloaded { retry_after_ms: FULL_RETRY_MS });
+                        }
+                        outcome => return Ok(outcome),
+                    }
+                }
+                Some(other) => self.redirected(group, &address, other, attempts)?,
+                None => self.forget_leader(group, &address),
+            }
+            if !attempts.pause().await {
+                return Err(attempts.failure());
+            }
+        }
+    }
+
+    // ---- questions
+
+    /// Asks until there is an answer other than moved.
+    pub(super) async fn query(
+        &self,
+        partition: Partition,
+        query: Query,
+        freshness: Freshness,
+    ) -> Result<Answer, ClientError> {
+        let question = wire::encode(&(&partition, &query));
+        let mut attempts = self.attempts();
+        let mut freshness = freshness;
+        loop {
+            let group = self.locate(&partition, &mut attempts).await?;
+            let linearizable = freshness == Freshness::Linearizable;
+            let address =
+                if linearizable { self.leader_guess(group, &attempts) } else { self.any_replica(group, &attempts) };
+            let min_version = if let Freshness::AtLeast(version) = freshness { version } else { 0 };
+            let read = frames::Read { question: question.clone(), linearizable, min_version };
+            match self.ask(&address, group, ask::What::Read(read), &mut attempts).await {
+                Some(answer::What::Answer(bytes)) => {
+                    if linearizable {
+                        self.leads(group, &address);
+                    }
+                    match wire::decode("answer", &bytes).map_err(|error| ClientError::Protocol(error.to_string()))? {
+                        // A replica that lags may not know the partition yet: only the leader's word counts.
+                        Answer::Moved { .. } | Answer::Invalid(_) if !linearizable => {
+                            freshness = Freshness::Linearizable;
+                            continue;
+                        }
+                        Answer::Moved { .. } => {
+                            attempts.moved(&partition);
+                            self.forget_placement();
+                        }
+                        Answer::Invalid(reason) => return Err(ClientError::Invalid(reason)),
+                        answer => return Ok(answer),
+                    }
+                }
+                Some(answer::What::Behind(_)) => {
+                    freshness = Freshness::Linearizable;
+                    continue;
+                }
+                Some(other) => self.redirected(group, &address, other, &mut attempts)?,
+                None if linearizable => self.forget_leader(group, &address),
+                None => {}
+            }
+            if !attempts.pause().await {
+                return Err(attempts.failure_of_question());
+            }
+        }
+    }
+
+    /// A seat map that is never older than what was seen before.
+    pub(super) async fn seat_map(&self, partition: Partition, min_version: u64) -> Result<SeatMap, ClientError> {
+        let seen = locked(&self.seen).get(&partition).copied().unwrap_or(0);
+        let freshness = Freshness::AtLeast(min_version.max(seen));
+        match self.query(partition.clone(), Query::SeatMap, freshness).await? {
+            Answer::SeatMap(map) => {
+                let mut seen = locked(&self.seen);
+                let newest = seen.entry(partition).or_insert(0);
+                *newest = (*newest).max(map.version);
+                Ok(map)
+            }
+            other => Err(ClientError::Protocol(format!("{other:?}").chars().take(80).collect())),
+        }
+    }
+
+    // ---- placement
+
+    /// Where an event's partitions live.
+    pub(super) async fn event_placement(&self, event: EventId) -> Result<EventPlacement, ClientError> {
+        if let Some(found) = locked(&self.placement).placement.events.get(&event) {
+            return Ok(found.clone());
+        }
+        let placement = self.fresh_placement(NEGATIVE_CACHE_MS).await?;
+        placement.events.get(&event).cloned().ok_or(ClientError::NoSuchEvent(event))
+    }
+
+    async fn locate(&self, partition: &Partition, attempts: &mut Attempts) -> Result<GroupId, ClientError> {
+        let Some(event) = partition.event() else { return Ok(GroupId::META) };
+        let max_age = {
+            let cached = locked(&self.placement);
+            match (cached.at, cached.placement.events.get(&event)) {
+                (Some(_), Some(found)) => return Ok(found.locate(partition).0),
+                (Some(_), None) => NEGATIVE_CACHE_MS,
+                (None, _) => 0,
+            }
+        };
+        // Placement may be unreachable for a while: keep what is known rather than fail.
+        let placement = match self.fresh_placement(max_age).await {
+            Ok(placement) => placement,
+            Err(error) => {
+                let stale = locked(&self.placement).placement.clone();
+                if !stale.events.contains_key(&event) {
+                    return Err(error);
+                }
+                stale
+            }
+        };
+        match placement.events.get(&event) {
+            Some(found) => Ok(found.locate(partition).0),
+            None => Err(attempts.failure_if_written().unwrap_or(ClientError::NoSuchEvent(event))),
+        }
+    }
+
+    /// A placement at most `max_age_ms` old. Callers that wait here share one question.
+    async fn fresh_placement(&self, max_age_ms: u64) -> Result<Arc<Placement>, ClientError> {
+        let before = locked(&self.placement).generation;
+        let _one_at_a_time = self.refreshing.lock().await;
+        {
+            let cached = locked(&self.placement);
+            let young = cached.at.is_some_and(|at| runtime::millis_since(at) < max_age_ms);
+            if young || cached.generation > before {
+                return Ok(cached.placement.clone());
+            }
+        }
+        self.ask_placement().await
+    }
+
+    /// Asks the meta group where everything lives.
+    pub(super) async fn refresh_placement(&self) -> Result<Arc<Placement>, ClientError> {
+        let _one_at_a_time = self.refreshing.lock().await;
+        self.ask_placement().await
+    }
+
+    async fn ask_placement(&self) -> Result<Arc<Placement>, ClientError> {
+        // Boxed: a question to the meta partition never needs placement, but the compiler cannot know.
+        let asked = Box::pin(self.query(Partition::Meta, Query::Placement, Freshness::Linearizable)).await?;
+        let Answer::Placement(placement) = asked else {
+            return Err(ClientError::Protocol("no placement in the answer".into()));
+        };
+        let placement = Arc::new(placement);
+        let mut cached = locked(&self.placement);
+        *cached = Cached {
+            placement: placement.clone(),
+            at: Some(runtime::now()),
+            generation: cached.generation + 1,
+        };
+        Ok(placement)
+    }
+
+    fn forget_placement(&self) {
+        locked(&self.placement).at = None;
+    }
+
+    // ---- nodes
+
+    /// Every known node's address.
+    pub(super) fn addresses(&self) -> Vec<String> {
+        let placement = locked(&self.placement).placement.clone();
+        let known = placement.groups.values().flat_map(|nodes| nodes.values().cloned());
+        known.chain(self.config.endpoints.iter().cloned()).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// Addresses of a group's replicas; all known nodes while that is unknown.
+    pub(super) fn replicas(&self, group: GroupId) -> Vec<String> {
+        let placement = locked(&self.placement).placement.clone();
+        match placement.groups.get(&group) {
+            Some(nodes) if !nodes.is_empty() => nodes.values().cloned().collect(),
+            _ => self.addresses(),
+        }
+    }
+
+    fn leader_guess(&self, group: GroupId, attempts: &Attempts) -> String {
+        let leader = locked(&self.leaders).get(&group).cloned();
+        match leader {
+            Some(address) if !attempts.failed_last(&address) => address,
+            _ => self.any_replica(group, attempts),
+        }
+    }
+
+    /// Replicas in turn, but not the one that has just failed.
+    fn any_replica(&self, group: GroupId, attempts: &Attempts) -> String {
+        let mut replicas = self.replicas(group);
+        if replicas.len() > 1 {
+            replicas.retain(|address| !attempts.failed_last(address));
+        }
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        match replicas.len() {
+            0 => String::new(),
+            count => replicas.swap_remove(turn % count),
+        }
+    }
+
+    fn leads(&self, group: GroupId, address: &str) {
+        let mut leaders = locked(&self.leaders);
+        if leaders.get(&group).is_none_or(|known| known != address) {
+            leaders.insert(group, address.to_owned());
+        }
+    }
+
+    fn forget_leader(&self, group: GroupId, address: &str) {
+        let mut leaders = locked(&self.leaders);
+        if leaders.get(&group).is_some_and(|known| known == address) {
+            leaders.remove(&group);
+        }
+    }
+
+    fn address_of(&self, group: GroupId, node: NodeId) -> Option<String> {
+        locked(&self.placement).placement.groups.get(&group)?.get(&node).cloned()
+    }
+
+    fn attempts(&self) -> Attempts {
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        Attempts::new(self.config.request_timeout(), turn as u64)
+    }
+
+    /// One ask of one node. `None`: no answer; `attempts` knows why, and whether it may have been written.
+    async fn ask(
+        &self,
+        address: &str,
+        group: GroupId,
+        what: ask::What,
+        attempts: &mut Attempts,
+    ) -> Option<answer::What> {
+        let link = self.link(address);
+        let patience = attempts.left().min(self.config.attempt_timeout());
+        let Some(answered) = runtime::timeout(patience, link.ask(group.0, what)).await else {
+            attempts.unknown(address, "no answer in time");
+            return None;
+        };
+        match answered {
+            Ok(what) => return Some(what),
+            Err(LinkError::Full) => {
+                let retry_after_ms = FULL_RETRY_MS;
+                return Some(answer::What::Overloaded(frames::Overloaded { retry_after_ms }));
+            }
+            Err(LinkError::NotSent(reason)) => attempts.unreachable(address, &reason),
+            Err(LinkError::Broken(reason)) => attempts.unknown(address, &reason),
+        }
+        None
+    }
+
+    /// An answer that is neither outcome nor answer: learn from it, or give up.
+    fn redirected(
+        &self,
+        group: GroupId,
+        address: &str,
+        what: answer::What,
+        attempts: &mut Attempts,
+    ) -> Result<(), ClientError> {
+        match what {
+            answer::What::NotLeader(hint) => {
+                let known = self.address_of(group, NodeId(hint.node));
+                let leader = known.or_else(|| (!hint.address.is_empty()).then_some(hint.address));
+                match leader {
+                    // A follower may still name the leader that has just failed: no hint is better than that one.
+                    Some(leader) if leader != address && !attempts.failed_last(&leader) => {
+                        self.leads(group, &leader);
+                        attempts.redirected();
+                    }
+                    _ => {
+                        self.forget_leader(group, address);
+                        attempts.refused(address, "no leader is known");
+                    }
+                }
+            }
+            answer::What::Overloaded(full) => {
+                return Err(ClientError::Overloaded { retry_after_ms: full.retry_after_ms });
+            }
+            answer::What::Unknown(unknown) => {
+                attempts.unknown(address, &unknown.reason);
+                self.forget_leader(group, address);
+            }
+            answer::What::Unavailable(unavailable) => attempts.refused(address, &unavailable.reason),
+            answer::What::NoSuchGroup(_) => {
+                attempts.refused(address, "the group is not there");
+                self.forget_leader(group, address);
+                self.forget_placement();
+            }
+            answer::What::Malformed(malformed) => return Err(ClientError::Protocol(malformed.reason)),
+            answer::What::Behind(_) => attempts.refused(address, "the replica is behind"),
+            answer::What::Outcome(_) | answer::What::Answer(_) | answer::What::Status(_) => {
+                return Err(ClientError::Protocol("an answer to another question".into()));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn link(&self, address: &str) -> Arc<Link> {
+        let mut links = locked(&self.links);
+        if let Some(link) = links.get(address) {
+            return link.clone();
+        }
+        let link = Link::new(
+            address.to_owned(),
+            self.dial.clone(),
+            self.config.connect_timeout(),
+            self.config.in_flight,
+        );
+        let link = Arc::new(link);
+        links.insert(address.to_owned(), link.clone());
+        link
+    }
+}
+
+/// A duration of so many milliseconds.
+pub(super) fn millis(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
