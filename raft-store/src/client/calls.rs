@@ -1,9 +1,7 @@
 //! One typed call for each thing that a fan, the settlement or an operator asks of the store.
 
 use super::{Client, ClientError, Freshness, PublishError};
-use domain::ids::{
-    EventId, Partition, PaymentId, PromotionCode, RefundId, ReservationId, SeatRef, SectionId, UserId,
-};
+use domain::ids::{EventId, Partition, PaymentId, PromotionCode, RefundId, ReservationId, SeatRef, SectionId, UserId};
 use domain::inventory::command::{Begin, Checkout, Manage, Meta};
 use domain::inventory::query::{Owner, SeatMap, Stock};
 use domain::inventory::record::EventStatus;
@@ -124,12 +122,7 @@ impl Client {
 
     /// The state of every seat of a section, from any replica; of at least `min_version`, and never older than what any
     /// clone of this client has seen.
-    pub async fn seat_map(
-        &self,
-        event: EventId,
-        section: SectionId,
-        min_version: u64,
-    ) -> Result<SeatMap, ClientError> {
+    pub async fn seat_map(&self, event: EventId, section: SectionId, min_version: u64) -> Result<SeatMap, ClientError> {
         self.router.seat_map(Partition::Seats { event, section }, min_version).await
     }
 
@@ -182,15 +175,8 @@ impl Client {
     }
 
     /// Reservations that use a promotion now, linearizable.
-    pub async fn promotion_uses(
-        &self,
-        event: EventId,
-        code: PromotionCode,
-    ) -> Result<Vec<ReservationId>, ClientError> {
-        match self
-            .query(Partition::Promotion { event, code }, Query::PromotionUses, Freshness::Linearizable)
-            .await?
-        {
+    pub async fn promotion_uses(&self, event: EventId, code: PromotionCode) -> Result<Vec<ReservationId>, ClientError> {
+        match self.query(Partition::Promotion { event, code }, Query::PromotionUses, Freshness::Linearizable).await? {
             Answer::PromotionUses(uses) => Ok(uses),
             other => unexpected(other),
         }

@@ -63,12 +63,7 @@ impl Client {
     }
 
     /// Asks a partition. [`Answer::Moved`] and [`Answer::Invalid`] never come out of here.
-    pub async fn query(
-        &self,
-        partition: Partition,
-        query: Query,
-        freshness: Freshness,
-    ) -> Result<Answer, ClientError> {
+    pub async fn query(&self, partition: Partition, query: Query, freshness: Freshness) -> Result<Answer, ClientError> {
         self.router.query(partition, query, freshness).await
     }
 

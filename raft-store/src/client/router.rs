@@ -255,11 +255,7 @@ impl Router {
         };
         let placement = Arc::new(placement);
         let mut cached = locked(&self.placement);
-        *cached = Cached {
-            placement: placement.clone(),
-            at: Some(runtime::now()),
-            generation: cached.generation + 1,
-        };
+        *cached = Cached { placement: placement.clone(), at: Some(runtime::now()), generation: cached.generation + 1 };
         Ok(placement)
     }
 
@@ -406,12 +402,8 @@ impl Router {
         if let Some(link) = links.get(address) {
             return link.clone();
         }
-        let link = Link::new(
-            address.to_owned(),
-            self.dial.clone(),
-            self.config.connect_timeout(),
-            self.config.in_flight,
-        );
+        let link =
+            Link::new(address.to_owned(), self.dial.clone(), self.config.connect_timeout(), self.config.in_flight);
         let link = Arc::new(link);
         links.insert(address.to_owned(), link.clone());
         link

@@ -3,7 +3,8 @@
 use super::router::Router;
 use crate::wire;
 use crate::wire::frames::{StatusRequest, answer, ask};
-use domain::ids::{GroupId, NodeId, Partition};
+use domain::ids::{GroupId, NodeId};
+use domain::inventory::Hosted;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -58,8 +59,10 @@ pub struct GroupStatus {
     pub voters: Vec<NodeId>,
     /// Learners.
     pub learners: Vec<NodeId>,
+    /// Proposals that wait for an entry.
+    pub queued: u64,
     /// Partitions that its state has.
-    pub partitions: Vec<Partition>,
+    pub partitions: Vec<Hosted>,
 }
 
 /// What a replica is to its group.

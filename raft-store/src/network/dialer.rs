@@ -42,9 +42,7 @@ impl GrpcDial {
 
     fn client(address: &str) -> Result<StoreClient<Channel>, String> {
         let channel = channel(address, Duration::from_secs(2))?;
-        Ok(StoreClient::new(channel)
-            .max_decoding_message_size(MESSAGE_BYTES)
-            .max_encoding_message_size(MESSAGE_BYTES))
+        Ok(StoreClient::new(channel).max_decoding_message_size(MESSAGE_BYTES).max_encoding_message_size(MESSAGE_BYTES))
     }
 }
 
