@@ -1,1 +1,26 @@
-//! Placeholder while the crate is being laid out.
+//! The inventory store: consensus, disk, network and the client that routes. The only door to the seats.
+
+mod bootstrap;
+pub mod client;
+pub mod config;
+pub mod disk;
+mod driver;
+pub mod group;
+mod housekeeping;
+mod identity;
+mod log_store;
+pub mod network;
+pub mod node;
+pub mod peer;
+mod proposer;
+mod reader;
+pub mod runtime;
+mod snapshot;
+pub mod state_machine;
+pub mod transport;
+pub mod types;
+pub mod wal;
+pub mod wire;
+
+pub use config::NodeConfig;
+pub use network::{ServeError, Server, serve};

@@ -1,0 +1,64 @@
+//! What a store node is told at start, with defaults that suit three nodes on one machine or in one data centre.
+
+use domain::ids::NodeId;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Configuration of one node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct NodeConfig {
+    /// Which node this is. A data folder belongs to one id for ever.
+    pub id: NodeId,
+    /// Where everything is kept.
+    pub data: PathBuf,
+    /// Every node of the cluster and where it listens (`host:port`), this one included.
+    pub peers: BTreeMap<NodeId, String>,
+    /// Data groups besides the meta group: `1..=groups`.
+    pub groups: u32,
+    /// Entries after which a group is snapshotted, so that its log can be purged.
+    pub snapshot_every: u64,
+    /// Proposals that may wait in one group before it says that it is overloaded.
+    pub proposal_queue: usize,
+    /// Heartbeats and elections.
+    pub timing: Timing,
+    /// Bytes after which a new log segment is begun.
+    pub segment_bytes: u64,
+    /// Whether ownership changes are indexed for `encore admin history`.
+    pub seat_history: bool,
+}
+
+impl Default for NodeConfig {
+    fn default() -> Self {
+        Self {
+            id: NodeId(1),
+            data: PathBuf::from("data"),
+            peers: BTreeMap::new(),
+            groups: 1,
+            snapshot_every: 20_000,
+            proposal_queue: 4_096,
+            timing: Timing::default(),
+            segment_bytes: 64 << 20,
+            seat_history: true,
+        }
+    }
+}
+
+/// Heartbeats and elections, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Timing {
+    /// Between two heartbeats.
+    pub heartbeat_ms: u64,
+    /// Silence after which the first follower stands for election.
+    pub election_min_ms: u64,
+    /// Silence after which the last one does.
+    pub election_max_ms: u64,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self { heartbeat_ms: 100, election_min_ms: 500, election_max_ms: 1_000 }
+    }
+}

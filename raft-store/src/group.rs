@@ -1,0 +1,239 @@
+//! One group on this node, as everything above consensus sees it: propose, read, watch. Errors of this module never say
+//! that a proposal was not written, except [`ProposeError::NotLeader`] and [`ProposeError::Overloaded`].
+
+use crate::proposer::{self, Proposer};
+use crate::reader::Reader;
+use crate::state_machine::StateMachine;
+use crate::types::Raft;
+use domain::ids::{GroupId, NodeId, Partition};
+use domain::inventory::group::Hosted;
+use domain::inventory::{Answer, Outcome, Query, Request};
+use openraft::async_runtime::WatchReceiver;
+use std::collections::BTreeMap;
+use tokio::sync::oneshot;
+
+/// Where the leader is, as far as this node knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeaderHint {
+    /// The leader, if one is known.
+    pub leader: Option<NodeId>,
+    /// Where it listens.
+    pub address: Option<String>,
+}
+
+/// A proposal that has no outcome.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProposeError {
+    /// Another node leads; nothing was written.
+    #[error("this node does not lead the group")]
+    NotLeader(LeaderHint),
+    /// Too many proposals wait; nothing was written.
+    #[error("overloaded: try again in {retry_after_ms} ms")]
+    Overloaded {
+        /// When to try again.
+        retry_after_ms: u64,
+    },
+    /// It may or may not have been written: ask again with the same key.
+    #[error("the outcome is unknown: {reason}")]
+    Unknown {
+        /// For the log.
+        reason: String,
+        /// Whom to ask.
+        hint: LeaderHint,
+    },
+    /// This node does not host the group.
+    #[error("group {0} is not on this node")]
+    NoSuchGroup(GroupId),
+}
+
+/// A read that has no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// Another node leads.
+    #[error("this node does not lead the group")]
+    NotLeader(LeaderHint),
+    /// No quorum confirmed this leader.
+    #[error("leadership could not be confirmed: {0}")]
+    Unavailable(String),
+    /// This node does not host the group.
+    #[error("group {0} is not on this node")]
+    NoSuchGroup(GroupId),
+}
+
+/// A group's consensus as this node sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupStatus {
+    /// Which group.
+    pub group: GroupId,
+    /// Term of this node's vote.
+    pub term: u64,
+    /// Who leads.
+    pub leader: Option<NodeId>,
+    /// Whether this node does.
+    pub is_leader: bool,
+    /// The last entry in the log.
+    pub last_log: Option<u64>,
+    /// The last entry that was applied.
+    pub applied: Option<u64>,
+    /// The last entry in the snapshot.
+    pub snapshot: Option<u64>,
+    /// The last entry that was purged.
+    pub purged: Option<u64>,
+    /// Voters.
+    pub voters: Vec<NodeId>,
+    /// Learners.
+    pub learners: Vec<NodeId>,
+    /// Whether consensus has stopped on this node, and why.
+    pub stopped: Option<String>,
+}
+
+/// Which partitions changed, with their versions now.
+pub type Changes = BTreeMap<Partition, u64>;
+
+/// One group on this node. Clones share it.
+#[derive(Clone)]
+pub struct GroupHandle {
+    id: GroupId,
+    raft: Raft,
+    machine: StateMachine,
+    proposer: Proposer,
+    reader: Reader,
+}
+
+impl GroupHandle {
+    /// Starts the group's tasks on a running consensus.
+    pub(crate) fn start(id: GroupId, raft: Raft, machine: StateMachine, proposal_queue: usize) -> Self {
+        let proposer = Proposer::start(raft.clone(), machine.clone(), proposal_queue);
+        let reader = Reader::start(raft.clone());
+        Self { id, raft, machine, proposer, reader }
+    }
+
+    /// Which group.
+    pub fn id(&self) -> GroupId {
+        self.id
+    }
+
+    /// Proposes a request and waits for its outcome: applied on this node and durable on a majority.
+    pub async fn propose(&self, request: Request) -> Result<Outcome, ProposeError> {
+        self.proposer.propose(request).await
+    }
+
+    /// Queues a request; its outcome comes through the receiver, which an ending node drops.
+    pub fn submit(&self, request: Request) -> Result<oneshot::Receiver<Result<Outcome, ProposeError>>, ProposeError> {
+        self.proposer.submit(request)
+    }
+
+    /// Reads what includes everything that was acknowledged before; only the leader answers.
+    pub async fn read(&self, partition: &Partition, query: &Query) -> Result<Answer, ReadError> {
+        self.reader.confirm().await?;
+        Ok(self.read_applied(partition, query))
+    }
+
+    /// Reads what this replica has applied, which may be old.
+    pub fn read_applied(&self, partition: &Partition, query: &Query) -> Answer {
+        let elapsed_ms = self.proposer.elapsed_ms();
+        self.machine.state().machine.query(partition, query, elapsed_ms)
+    }
+
+    /// Versions of all partitions that have one, as applied here.
+    pub fn versions(&self) -> Changes {
+        self.machine.state().versions.clone()
+    }
+
+    /// A stream of changes from here on. Its first answer is everything.
+    pub fn watch(&self) -> ChangeStream {
+        ChangeStream { machine: self.machine.clone(), seen: None }
+    }
+
+    /// What is hosted here.
+    pub fn partitions(&self) -> Vec<Hosted> {
+        self.machine.state().machine.partitions()
+    }
+
+    /// A digest of the applied state, and the last applied entry: equal entries, equal digests.
+    pub fn state_hash(&self) -> (Option<u64>, [u8; 32]) {
+        let state = self.machine.state();
+        (state.applied.map(|log_id| log_id.index()), state.machine.state_hash())
+    }
+
+    /// Whether this node leads.
+    pub fn is_leader(&self) -> bool {
+        self.raft.is_leader()
+    }
+
+    /// Where the leader is, as far as this node knows.
+    pub fn leader_hint(&self) -> LeaderHint {
+        proposer::leader_hint(&self.raft)
+    }
+
+    /// Proposals that wait.
+    pub fn queued(&self) -> usize {
+        self.proposer.queued()
+    }
+
+    /// How the group stands on this node.
+    pub fn status(&self) -> GroupStatus {
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        let membership = metrics.membership_config.membership();
+        GroupStatus {
+            group: self.id,
+            term: metrics.current_term,
+            leader: metrics.current_leader.map(NodeId),
+            is_leader: metrics.current_leader == Some(metrics.id),
+            last_log: metrics.last_log_index,
+            applied: metrics.last_applied.map(|log_id| log_id.index()),
+            snapshot: metrics.snapshot.map(|log_id| log_id.index()),
+            purged: metrics.purged.map(|log_id| log_id.index()),
+            voters: membership.voter_ids().map(NodeId).collect(),
+            learners: membership.learner_ids().map(NodeId).collect(),
+            stopped: metrics.running_state.as_ref().err().map(ToString::to_string),
+        }
+    }
+
+    /// Asks the leader, this node, to hand leadership to another one.
+    pub async fn transfer_leader(&self, to: NodeId) -> Result<(), ProposeError> {
+        let stopped = |error: &dyn std::fmt::Display| ProposeError::Unknown {
+            reason: error.to_string(),
+            hint: self.leader_hint(),
+        };
+        self.raft.trigger().transfer_leader(to.0).await.map_err(|error| stopped(&error))
+    }
+
+    pub(crate) fn raft(&self) -> &Raft {
+        &self.raft
+    }
+
+    pub(crate) fn machine(&self) -> &StateMachine {
+        &self.machine
+    }
+}
+
+/// Changes of a group's partitions: hints to look, coalesced while nobody asks.
+pub struct ChangeStream {
+    machine: StateMachine,
+    seen: Option<Changes>,
+}
+
+impl ChangeStream {
+    /// Waits for the next change, and gives every partition whose version is not the one last given. The first answer is
+    /// everything, at once. Cancelling loses nothing.
+    pub async fn next(&mut self) -> Changes {
+        loop {
+            let machine = self.machine.clone();
+            let changed = machine.changed();
+            let now = machine.state().versions.clone();
+            let Some(seen) = &self.seen else {
+                self.seen = Some(now.clone());
+                return now;
+            };
+            let news: Changes =
+                now.iter().filter(|(p, version)| seen.get(*p) != Some(version)).map(|(p, v)| (p.clone(), *v)).collect();
+            if !news.is_empty() {
+                self.seen = Some(now);
+                return news;
+            }
+            changed.await;
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Proposing, on the leader: what is waiting becomes one entry, stamped with time; the next entry gathers what arrives
+//! meanwhile. The queue is bounded, and says so at once. While something can run out, time is proposed each second even if
+//! nobody asks.
+
+use crate::group::{LeaderHint, ProposeError};
+use crate::runtime::{Instant, millis_since, now, spawn, timeout, wall_now};
+use crate::state_machine::StateMachine;
+use crate::types::{Applied, Batch, Raft, TypeConfig};
+use domain::ids::NodeId;
+use domain::inventory::{Entry, Outcome, Request};
+use domain::limits::ENTRY_REQUESTS;
+use domain::time::Stamp;
+use openraft::impls::ProgressResponder;
+use openraft::raft::ClientWriteResult;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+
+/// Between two entries of a group in which something can run out.
+const TICK: Duration = Duration::from_millis(1_000);
+/// How long to look again whether a fresh leader has applied the first entry of its term.
+const READY_POLL: Duration = Duration::from_millis(20);
+/// What an overloaded caller is told to wait.
+const RETRY_AFTER_MS: u64 = 250;
+
+type Reply = oneshot::Sender<Result<Outcome, ProposeError>>;
+
+struct Proposal {
+    request: Request,
+    reply: Reply,
+}
+
+/// From when the next stamp counts, in which term.
+#[derive(Clone, Copy)]
+struct Base {
+    term: u64,
+    at: Instant,
+}
+
+/// The proposals of one group. Clones share the queue.
+#[derive(Clone)]
+pub struct Proposer {
+    queue: mpsc::Sender<Proposal>,
+    raft: Raft,
+    machine: StateMachine,
+    base: Arc<Mutex<Option<Base>>>,
+}
+
+impl Proposer {
+    /// Starts the task; it ends when the last clone is gone.
+    pub fn start(raft: Raft, machine: StateMachine, capacity: usize) -> Self {
+        let (queue, receiver) = mpsc::channel(capacity.max(1));
+        let proposer = Self { queue, raft: raft.clone(), machine: machine.clone(), base: Arc::default() };
+        let worker = Worker { raft, machine, base: proposer.base.clone() };
+        spawn(worker.run(receiver));
+        proposer
+    }
+
+    /// Proposes one request and waits for its outcome.
+    pub async fn propose(&self, request: Request) -> Result<Outcome, ProposeError> {
+        self.submit(request)?.await.unwrap_or_else(|_| Err(unknown(&self.raft, "the node is stopping")))
+    }
+
+    /// Queues one request; the outcome comes through the receiver.
+    pub fn submit(&self, request: Request) -> Result<oneshot::Receiver<Result<Outcome, ProposeError>>, ProposeError> {
+        if self.raft.as_leader().is_err() {
+            return Err(ProposeError::NotLeader(leader_hint(&self.raft)));
+        }
+        let (reply, receiver) = oneshot::channel();
+        // Lost already, for all to see: no entry needed to say so, and no promise made by it.
+        if let Some(refusal) = self.machine.state().machine.preview(&request, wall_now()) {
+            let _ = reply.send(Ok(Outcome::Advised(refusal)));
+            return Ok(receiver);
+        }
+        match self.queue.try_send(Proposal { request, reply }) {
+            Ok(()) => Ok(receiver),
+            Err(mpsc::error::TrySendError::Full(_)) => Err(ProposeError::Overloaded { retry_after_ms: RETRY_AFTER_MS }),
+            Err(mpsc::error::TrySendError::Closed(_)) => Err(unknown(&self.raft, "the node is stopping")),
+        }
+    }
+
+    /// What this node, if it leads, would stamp on an entry now; zero if it does not.
+    pub fn elapsed_ms(&self) -> u32 {
+        let base = *self.base.lock().expect("no holder of this lock panics");
+        let term = leading_term(&self.raft);
+        match base {
+            Some(base) if Some(base.term) == term => clamp_ms(millis_since(base.at)),
+            _ => 0,
+        }
+    }
+
+    /// Proposals that wait.
+    pub fn queued(&self) -> usize {
+        self.queue.max_capacity() - self.queue.capacity()
+    }
+}
+
+struct Worker {
+    raft: Raft,
+    machine: StateMachine,
+    base: Arc<Mutex<Option<Base>>>,
+}
+
+impl Worker {
+    async fn run(self, mut queue: mpsc::Receiver<Proposal>) {
+        let mut last_entry = now();
+        loop {
+            let until_tick = TICK.saturating_sub(Duration::from_millis(millis_since(last_entry)));
+            let mut batch = Vec::new();
+            match timeout(until_tick, queue.recv()).await {
+                Some(Some(first)) => batch.push(first),
+                Some(None) => return,
+                None => {}
+            }
+            let Some(term) = self.ready().await else {
+                last_entry = now();
+                self.refuse(batch, &mut queue);
+                continue;
+            };
+            while batch.len() < ENTRY_REQUESTS {
+                match queue.try_recv() {
+                    // Whoever no longer waits gets no entry: nothing of theirs was written.
+                    Ok(proposal) if proposal.reply.is_closed() => {}
+                    Ok(proposal) => batch.push(proposal),
+                    Err(_) => break,
+                }
+            }
+            if batch.is_empty() && !self.machine.state().machine.has_deadlines() {
+                last_entry = now();
+                continue;
+            }
+            self.write(term, batch).await;
+            while self.machine.state().machine.is_behind() && queue.is_empty() && self.ready().await == Some(term) {
+                if !self.write(term, Vec::new()).await {
+                    break;
+                }
+            }
+            last_entry = now();
+        }
+    }
+
+    /// The term in which this node leads, once it has applied the first entry of that term. `None` if it does not lead.
+    async fn ready(&self) -> Option<u64> {
+        loop {
+            let term = leading_term(&self.raft)?;
+            let changed = self.machine.changed();
+            let began = self.machine.state().term_began;
+            if let Some((_, at)) = began.filter(|(began, _)| *began == term) {
+                let mut base = self.base.lock().expect("no holder of this lock panics");
+                if base.is_none_or(|base| base.term != term) {
+                    *base = Some(Base { term, at });
+                }
+                return Some(term);
+            }
+            timeout(READY_POLL, changed).await;
+        }
+    }
+
+    /// Nothing of these was written.
+    fn refuse(&self, batch: Vec<Proposal>, queue: &mut mpsc::Receiver<Proposal>) {
+        let rest = std::iter::from_fn(|| queue.try_recv().ok());
+        for proposal in batch.into_iter().chain(rest) {
+            let _ = proposal.reply.send(Err(ProposeError::NotLeader(leader_hint(&self.raft))));
+        }
+    }
+
+    /// Writes one entry and answers its callers. False if its fate is unknown.
+    async fn write(&self, term: u64, batch: Vec<Proposal>) -> bool {
+        let (requests, replies): (Vec<_>, Vec<_>) =
+            batch.into_iter().map(|proposal| (proposal.request, proposal.reply)).unzip();
+        let entry = Entry { stamp: self.stamp(term), requests };
+        match self.replicate(term, entry).await {
+            Ok(Applied(outcomes)) => {
+                for (reply, outcome) in replies.into_iter().zip(outcomes) {
+                    let _ = reply.send(Ok(outcome));
+                }
+                true
+            }
+            Err(reason) => {
+                tracing::warn!(term, reason, requests = replies.len(), "the fate of an entry is unknown");
+                for reply in replies {
+                    let _ = reply.send(Err(unknown(&self.raft, &reason)));
+                }
+                false
+            }
+        }
+    }
+
+    async fn replicate(&self, term: u64, entry: Entry) -> Result<Applied, String> {
+        let leader = self.raft.as_leader().map_err(|error| error.to_string())?;
+        if leader.leader_id().term != term {
+            return Err("leadership has changed".to_owned());
+        }
+        let (responder, complete) = ProgressResponder::<TypeConfig, ClientWriteResult<TypeConfig>>::complete_only();
+        let write = self.raft.write(Batch(Arc::new(entry))).with_leader(leader.to_committed_leader_id());
+        write.responder(responder).await.map_err(|error| error.to_string())?;
+        match complete.await {
+            Ok(Ok(response)) => Ok(response.data),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err("the node is stopping".to_owned()),
+        }
+    }
+
+    /// Whole milliseconds since the base, which advances by exactly them, so that no fraction is lost. Time stamped on an
+    /// entry whose fate is unknown is not stamped again: service time may run late, never early.
+    fn stamp(&self, term: u64) -> Stamp {
+        let mut base = self.base.lock().expect("no holder of this lock panics");
+        let elapsed = match base.as_mut() {
+            Some(base) if base.term == term => {
+                let elapsed = millis_since(base.at);
+                base.at += Duration::from_millis(elapsed);
+                elapsed
+            }
+            _ => 0,
+        };
+        Stamp { elapsed_ms: clamp_ms(elapsed), wall: wall_now() }
+    }
+}
+
+fn clamp_ms(elapsed: u64) -> u32 {
+    u32::try_from(elapsed).unwrap_or(u32::MAX)
+}
+
+fn leading_term(raft: &Raft) -> Option<u64> {
+    raft.as_leader().ok().map(|leader| leader.leader_id().term)
+}
+
+fn unknown(raft: &Raft, reason: &str) -> ProposeError {
+    ProposeError::Unknown { reason: reason.to_owned(), hint: leader_hint(raft) }
+}
+
+/// Where the leader is, as far as this node knows.
+pub fn leader_hint(raft: &Raft) -> LeaderHint {
+    use openraft::async_runtime::WatchReceiver;
+    let metrics = raft.metrics();
+    let metrics = metrics.borrow_watched();
+    let leader = metrics.current_leader;
+    let membership = metrics.membership_config.membership();
+    let address = leader.and_then(|leader| membership.get_node(&leader)).map(|node| node.addr.clone());
+    LeaderHint { leader: leader.map(NodeId), address }
+}

@@ -1,0 +1,55 @@
+//! Linearizable reads. Those that wait while leadership is being confirmed share the next confirmation, so that a thousand
+//! readers cost one round trip.
+
+use crate::group::{LeaderHint, ReadError};
+use crate::types::{Raft, TypeConfig};
+use domain::ids::NodeId;
+use openraft::ReadPolicy;
+use openraft::errors::{LinearizableReadError, RaftError};
+use tokio::sync::{mpsc, oneshot};
+
+type Waiting = oneshot::Sender<Result<(), ReadError>>;
+
+/// Confirms leadership for reads. Clones share it.
+#[derive(Clone)]
+pub struct Reader(mpsc::UnboundedSender<Waiting>);
+
+impl Reader {
+    /// Starts the task.
+    pub fn start(raft: Raft) -> Self {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        crate::runtime::spawn(run(raft, receiver));
+        Self(sender)
+    }
+
+    /// Returns once everything that was acknowledged before this call is applied on this node, the leader.
+    pub async fn confirm(&self) -> Result<(), ReadError> {
+        let (sender, receiver) = oneshot::channel();
+        let stopped = || ReadError::Unavailable("the node is stopping".to_owned());
+        self.0.send(sender).map_err(|_| stopped())?;
+        receiver.await.map_err(|_| stopped())?
+    }
+}
+
+async fn run(raft: Raft, mut queue: mpsc::UnboundedReceiver<Waiting>) {
+    while let Some(first) = queue.recv().await {
+        let mut waiting = vec![first];
+        while let Ok(next) = queue.try_recv() {
+            waiting.push(next);
+        }
+        let confirmed = raft.ensure_linearizable(ReadPolicy::ReadIndex).await.map(drop).map_err(read_error);
+        for waiter in waiting {
+            let _ = waiter.send(confirmed.clone());
+        }
+    }
+}
+
+fn read_error(error: RaftError<TypeConfig, LinearizableReadError<TypeConfig>>) -> ReadError {
+    match error {
+        RaftError::APIError(LinearizableReadError::ForwardToLeader(forward)) => ReadError::NotLeader(LeaderHint {
+            leader: forward.leader_id.map(NodeId),
+            address: forward.leader_node.map(|node| node.addr),
+        }),
+        other => ReadError::Unavailable(other.to_string()),
+    }
+}

@@ -1,0 +1,57 @@
+//! Tasks, timers and clocks of the store. The only file that knows whether it runs for real or in simulation: everything
+//! else asks here for time and tasks, and therefore runs the same code in both.
+
+#[cfg(madsim)]
+mod deterministic_watch;
+#[cfg(not(madsim))]
+#[path = "runtime/real.rs"]
+mod host;
+#[cfg(madsim)]
+#[path = "runtime/simulated.rs"]
+mod host;
+
+#[cfg(madsim)]
+pub use host::{reset_clocks, set_clock};
+pub use host::{Rt, abort, run_blocking, wall_now};
+
+use openraft_rt::AsyncRuntime;
+use std::future::Future;
+use std::time::Duration;
+
+/// A point of the monotonic clock.
+pub type Instant = <Rt as AsyncRuntime>::Instant;
+/// A running task; dropping it leaves the task running.
+pub type JoinHandle<T> = <Rt as AsyncRuntime>::JoinHandle<T>;
+
+/// The monotonic clock of this node.
+pub fn now() -> Instant {
+    <Instant as openraft_rt::Instant>::now()
+}
+
+/// Milliseconds from `earlier` until now; zero if it lies ahead.
+pub fn millis_since(earlier: Instant) -> u64 {
+    u64::try_from(openraft_rt::Instant::elapsed(&earlier).as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Starts a task.
+pub fn spawn<F>(future: F) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    Rt::spawn(future)
+}
+
+/// Waits by this node's clock.
+pub async fn sleep(duration: Duration) {
+    Rt::sleep(duration).await;
+}
+
+/// Waits for the future at most this long.
+pub async fn timeout<F>(duration: Duration, future: F) -> Option<F::Output>
+where
+    F: Future + Send,
+    F::Output: Send,
+{
+    Rt::timeout(duration, future).await.ok()
+}

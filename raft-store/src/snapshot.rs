@@ -1,0 +1,86 @@
+//! Snapshot files, one a group: written beside the old one, synced, renamed, folder synced, checksummed. The log is purged
+//! only behind one of these, so a damaged one is fatal, not skipped.
+
+use crate::disk::{Disk, replace_file};
+use crate::types::{Snapshot, SnapshotMeta};
+use bytes::{BufMut, Bytes, BytesMut};
+use domain::ids::GroupId;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::sync::Mutex;
+
+const MAGIC: [u8; 8] = *b"ENCORES1";
+/// Magic, checksum, length of the head.
+const FIXED: usize = 16;
+
+/// The snapshots of one group.
+#[derive(Clone)]
+pub struct SnapshotStore {
+    disk: Arc<dyn Disk>,
+    file: PathBuf,
+    /// The last entry of the saved snapshot: one that was built slowly must not replace a newer one.
+    saved: Arc<Mutex<Option<u64>>>,
+}
+
+impl SnapshotStore {
+    /// The snapshot of `group` in `folder`, which is created.
+    pub async fn open(disk: Arc<dyn Disk>, folder: PathBuf, group: GroupId) -> io::Result<Self> {
+        disk.create_folder(folder.clone()).await?;
+        Ok(Self { disk, file: folder.join(format!("group-{group}.snapshot")), saved: Arc::default() })
+    }
+
+    /// Replaces an older snapshot; durable when it returns.
+    pub async fn save(&self, meta: &SnapshotMeta, state: &Bytes) -> io::Result<()> {
+        let index = meta.last_log_id.map(|log_id| log_id.index());
+        let mut saved = self.saved.lock().await;
+        if *saved > index {
+            return Ok(());
+        }
+        replace_file(self.disk.as_ref(), &self.file, encode(meta, state)?).await?;
+        *saved = index;
+        Ok(())
+    }
+
+    /// The snapshot, if there is one.
+    pub async fn load(&self) -> io::Result<Option<Snapshot>> {
+        match self.disk.read(self.file.clone()).await {
+            Ok(bytes) => decode(&bytes).map(Some).ok_or_else(|| {
+                let what = format!(
+                    "snapshot {} is damaged; the log before it is purged. Start a node with an empty data folder under \
+                     a new id and put it in this one's place with `encore admin group replace-node`",
+                    self.file.display()
+                );
+                io::Error::new(io::ErrorKind::InvalidData, what)
+            }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Head and state as one checksummed piece; what travels between nodes, too.
+pub fn encode(meta: &SnapshotMeta, state: &[u8]) -> io::Result<Bytes> {
+    let head = postcard::to_stdvec(meta).map_err(io::Error::other)?;
+    let mut bytes = BytesMut::with_capacity(FIXED + head.len() + state.len());
+    bytes.put_slice(&MAGIC);
+    bytes.put_u32_le(0);
+    bytes.put_u32_le(u32::try_from(head.len()).map_err(io::Error::other)?);
+    bytes.put_slice(&head);
+    bytes.put_slice(state);
+    let crc = crc32c::crc32c(&bytes[12..]);
+    bytes[8..12].copy_from_slice(&crc.to_le_bytes());
+    Ok(bytes.freeze())
+}
+
+/// What `encode` made; `None` if it is damaged.
+pub fn decode(bytes: &Bytes) -> Option<Snapshot> {
+    let fixed = bytes.get(..FIXED)?;
+    if fixed[..8] != MAGIC || crc32c::crc32c(&bytes[12..]).to_le_bytes() != fixed[8..12] {
+        return None;
+    }
+    let head = u32::from_le_bytes(fixed[12..16].try_into().ok()?) as usize;
+    let end = FIXED.checked_add(head)?;
+    let meta = postcard::from_bytes(bytes.get(FIXED..end)?).ok()?;
+    Some(Snapshot { meta, snapshot: bytes.slice(end..) })
+}
