@@ -45,6 +45,13 @@ impl Default for NodeConfig {
     }
 }
 
+impl NodeConfig {
+    /// Where this node listens, by its own entry in the list of peers.
+    pub fn own_address(&self) -> Option<&str> {
+        self.peers.get(&self.id).map(String::as_str)
+    }
+}
+
 /// Heartbeats and elections, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]

@@ -9,6 +9,7 @@ pub mod group;
 mod housekeeping;
 mod identity;
 mod log_store;
+pub mod metrics;
 pub mod network;
 pub mod node;
 pub mod peer;
@@ -24,3 +25,4 @@ pub mod wire;
 
 pub use config::NodeConfig;
 pub use network::{ServeError, Server, serve};
+pub use node::Node;

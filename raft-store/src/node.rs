@@ -1,6 +1,7 @@
 //! A store node: its identity, its log, its groups, and the tasks that drive them. What it needs of the world (disk, way
 //! to its peers, observers) is handed in, so that the simulation runs this very code.
 
+use crate::client::Client;
 use crate::config::NodeConfig;
 use crate::disk::{Disk, Lock};
 use crate::group::GroupHandle;
@@ -50,11 +51,14 @@ pub struct World {
     pub transport: Arc<dyn Transport>,
     /// Told of everything that is applied.
     pub observers: Vec<Arc<dyn Observer>>,
+    /// The way to partitions in other groups; without it they are not driven.
+    pub elsewhere: Option<Client>,
 }
 
 struct Inner {
     config: NodeConfig,
     groups: BTreeMap<GroupId, GroupHandle>,
+    elsewhere: Option<Client>,
     wal: Wal,
     stop: CancellationToken,
     _lock: Lock,
@@ -81,7 +85,8 @@ impl Node {
             let handle = host(id, &config, &raft_config, &world, wal.clone(), record).await?;
             groups.insert(id, handle);
         }
-        let inner = Inner { config, groups, wal, stop: CancellationToken::new(), _lock: lock };
+        let elsewhere = world.elsewhere;
+        let inner = Inner { config, groups, elsewhere, wal, stop: CancellationToken::new(), _lock: lock };
         let node = Self(Arc::new(inner));
         node.spawn_tasks();
         Ok(node)
@@ -134,10 +139,10 @@ impl Node {
     }
 
     fn spawn_tasks(&self) {
-        let Inner { config, groups, wal, stop, .. } = &*self.0;
+        let Inner { config, groups, elsewhere, wal, stop, .. } = &*self.0;
         for group in groups.values() {
             spawn(bootstrap::initialise(group.clone(), config.clone(), stop.clone()));
-            spawn(driver::run(group.clone(), stop.clone()));
+            spawn(driver::run(group.clone(), elsewhere.clone(), stop.clone()));
             spawn(housekeeping::run(group.clone(), wal.clone(), config.snapshot_every, stop.clone()));
         }
         if let Some(meta) = groups.get(&GroupId::META) {

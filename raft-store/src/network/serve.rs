@@ -3,6 +3,7 @@
 use super::dialer::MESSAGE_BYTES;
 use super::peers::{GrpcTransport, PeerService};
 use super::store::StoreService;
+use crate::client::{Client, ClientConfig};
 use crate::config::NodeConfig;
 use crate::disk::RealDisk;
 use crate::node::{Node, StartError, World};
@@ -51,6 +52,7 @@ impl Server {
             disk: Arc::new(RealDisk::default()),
             transport: Arc::new(GrpcTransport::new(config.peers.clone())),
             observers: Vec::new(),
+            elsewhere: Some(Client::connect(ClientConfig::with_endpoints(config.peers.values().cloned()))),
         };
         let node = Node::start(config, world).await?;
         let serving = tokio::spawn(listen(node.clone(), listener, stop.clone()));
