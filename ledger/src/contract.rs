@@ -1,0 +1,1 @@
+//! The contract that both twins keep, as tests that take any ledger.

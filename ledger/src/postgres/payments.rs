@@ -1,0 +1,327 @@
+//! Payments before settlement, in SQL.
+
+use super::rows::{self, get, minor, ms, parsed, wall};
+use super::{Postgres, error, events, outbox, transaction};
+use crate::payments::{
+    AttachOutcome, BeginOutcome, BeginPayment, InitializeTask, OpenPayment, PaymentView, Payments, WebhookOutcome,
+};
+use crate::{LedgerError, Result, outbox as topics};
+use domain::ids::{PaymentId, ReservationId};
+use domain::order::payment::{PaymentFact, PaymentState, Step};
+use domain::order::webhook::ProviderEvent;
+use domain::time::WallMs;
+use serde_json::json;
+use sqlx::types::Json;
+use sqlx::{PgConnection, Row};
+
+impl Payments for Postgres {
+    async fn begin_payment(&self, request: &BeginPayment) -> Result<BeginOutcome> {
+        let request = request.clone();
+        transaction!(self, |connection| begin(connection, &request).await?)
+    }
+
+    async fn payment(&self, payment: PaymentId) -> Result<Option<PaymentView>> {
+        let row = sqlx::query("SELECT * FROM payments WHERE id = $1")
+            .bind(payment.to_string())
+            .fetch_optional(&self.pool)
+            .await
+            .map_err(error)?;
+        row.as_ref().map(rows::payment).transpose()
+    }
+
+    async fn payment_of(&self, reservation: ReservationId) -> Result<Option<PaymentView>> {
+        let row = sqlx::query(
+            "SELECT * FROM payments WHERE reservation = $1 ORDER BY (state = 'FAILED'), created_at_ms DESC, id LIMIT 1",
+        )
+        .bind(reservation.to_string())
+        .fetch_optional(&self.pool)
+        .await
+        .map_err(error)?;
+        row.as_ref().map(rows::payment).transpose()
+    }
+
+    async fn to_initialize(&self, now: WallMs, max: u32) -> Result<Vec<InitializeTask>> {
+        let found = sqlx::query(
+            "SELECT * FROM payments WHERE state = 'INITIALIZING' AND due_at_ms <= $1 ORDER BY created_at_ms LIMIT $2",
+        )
+        .bind(ms(now))
+        .bind(i64::from(max))
+        .fetch_all(&self.pool)
+        .await
+        .map_err(error)?;
+        let task = |row| {
+            Ok(InitializeTask {
+                payment: parsed(row, "id")?,
+                reservation: parsed(row, "reservation")?,
+                amount: minor(row, "amount_minor")?,
+                currency: parsed(row, "currency")?,
+                method: get(row, "method")?,
+                token: get(row, "token")?,
+                tries: u32::try_from(get::<i32>(row, "tries")?).map_err(LedgerError::inconsistent)?,
+                created_at: wall(row, "created_at_ms")?,
+            })
+        };
+        found.iter().map(task).collect()
+    }
+
+    async fn delay_initialize(&self, payment: PaymentId, retry_at: WallMs) -> Result<()> {
+        transaction!(self, |connection| {
+            sqlx::query(
+                "UPDATE payments SET tries = tries + 1, due_at_ms = $2 WHERE id = $1 AND state = 'INITIALIZING'",
+            )
+            .bind(payment.to_string())
+            .bind(ms(retry_at))
+            .execute(connection)
+            .await
+            .map_err(error)?;
+        })
+    }
+
+    async fn attach_reference(
+        &self,
+        payment: PaymentId,
+        reference: &str,
+        client_secret: Option<&str>,
+        now: WallMs,
+    ) -> Result<AttachOutcome> {
+        let (reference, secret) = (reference.to_owned(), client_secret.map(str::to_owned));
+        transaction!(self, |connection| attach(connection, payment, &reference, secret.as_deref(), now).await?)
+    }
+
+    async fn fail_payment(&self, payment: PaymentId, reason: &str, now: WallMs) -> Result<()> {
+        let reason = reason.to_owned();
+        transaction!(self, |connection| {
+            if let Some(locked) = lock(connection, payment).await? {
+                fail(connection, &locked, &reason, true, now).await?;
+            }
+        })
+    }
+
+    async fn open_payments(&self, max: u32) -> Result<Vec<OpenPayment>> {
+        let found = sqlx::query(
+            "SELECT * FROM payments WHERE state IN ('INITIALIZING', 'PENDING') ORDER BY created_at_ms LIMIT $1",
+        )
+        .bind(i64::from(max))
+        .fetch_all(&self.pool)
+        .await
+        .map_err(error)?;
+        let open = |row| {
+            Ok(OpenPayment {
+                payment: parsed(row, "id")?,
+                reservation: parsed(row, "reservation")?,
+                reference: get(row, "reference")?,
+                created_at: wall(row, "created_at_ms")?,
+                ask_at: wall(row, "due_at_ms")?,
+            })
+        };
+        found.iter().map(open).collect()
+    }
+
+    async fn ask_again(&self, payment: PaymentId, ask_at: WallMs) -> Result<()> {
+        transaction!(self, |connection| {
+            sqlx::query("UPDATE payments SET due_at_ms = $2 WHERE id = $1 AND state = 'PENDING'")
+                .bind(payment.to_string())
+                .bind(ms(ask_at))
+                .execute(connection)
+                .await
+                .map_err(error)?;
+        })
+    }
+
+    async fn record_event(&self, event: &ProviderEvent, now: WallMs) -> Result<WebhookOutcome> {
+        let event = event.clone();
+        transaction!(self, |connection| events::record(connection, &event, now).await?)
+    }
+}
+
+/// A payment whose row is locked until the transaction ends.
+pub(super) struct Locked {
+    pub view: PaymentView,
+    pub retry_declined: bool,
+    pub captured: Option<i64>,
+    pub captured_currency: Option<String>,
+    pub event: i64,
+    pub lines: Vec<crate::payments::SeatLine>,
+}
+
+impl Locked {
+    pub(super) fn id(&self) -> String {
+        self.view.id.to_string()
+    }
+
+    pub(super) fn read(row: &sqlx::postgres::PgRow) -> Result<Self> {
+        Ok(Self {
+            view: rows::payment(row)?,
+            retry_declined: get(row, "retry_declined")?,
+            captured: get(row, "captured_minor")?,
+            captured_currency: get(row, "captured_currency")?,
+            event: get(row, "event_id")?,
+            lines: rows::json(row, "lines")?,
+        })
+    }
+}
+
+/// Lock one payment. Every transaction that moves money locks its payment first.
+pub(super) async fn lock(connection: &mut PgConnection, payment: PaymentId) -> Result<Option<Locked>> {
+    let row = sqlx::query("SELECT * FROM payments WHERE id = $1 FOR UPDATE")
+        .bind(payment.to_string())
+        .fetch_optional(connection)
+        .await
+        .map_err(error)?;
+    row.as_ref().map(Locked::read).transpose()
+}
+
+pub(super) async fn set_state(connection: &mut PgConnection, payment: &str, state: PaymentState) -> Result<()> {
+    sqlx::query("UPDATE payments SET state = $2, changed_at = now() WHERE id = $1")
+        .bind(payment)
+        .bind(state.as_str())
+        .execute(connection)
+        .await
+        .map_err(error)?;
+    Ok(())
+}
+
+async fn begin(connection: &mut PgConnection, request: &BeginPayment) -> Result<BeginOutcome> {
+    // A twin may commit between the look and the insert; then the second look sees it.
+    for _ in 0..3 {
+        if let Some(known) = known_answer(connection, request).await? {
+            return Ok(known);
+        }
+        if insert(connection, request).await? {
+            let payload = json!({"payment": request.payment, "reservation": request.reservation});
+            outbox::write(connection, topics::PAYMENT_INITIALIZE, &request.payment.to_string(), &payload, request.now)
+                .await?;
+            return Ok(BeginOutcome::Begun(PaymentView {
+                id: request.payment,
+                reservation: request.reservation,
+                user: request.user.clone(),
+                state: PaymentState::Initializing,
+                amount: request.amount,
+                currency: request.currency,
+                reference: None,
+                client_secret: None,
+                failure: None,
+                created_at: request.now,
+            }));
+        }
+    }
+    Err(LedgerError::Unavailable("too many payments for one reservation at once".into()))
+}
+
+async fn known_answer(connection: &mut PgConnection, request: &BeginPayment) -> Result<Option<BeginOutcome>> {
+    let same_key = sqlx::query("SELECT * FROM payments WHERE user_id = $1 AND idempotency_key = $2")
+        .bind(request.user.as_str())
+        .bind(request.key.as_str())
+        .fetch_optional(&mut *connection)
+        .await
+        .map_err(error)?;
+    if let Some(row) = same_key {
+        let same = get::<String>(&row, "fingerprint")? == request.fingerprint;
+        return Ok(Some(if same { BeginOutcome::Repeated(rows::payment(&row)?) } else { BeginOutcome::KeyReused }));
+    }
+    let open = sqlx::query(
+        "SELECT * FROM payments
+         WHERE reservation = $1 AND state IN ('INITIALIZING', 'PENDING', 'CAPTURED', 'SUCCEEDED') LIMIT 1",
+    )
+    .bind(request.reservation.to_string())
+    .fetch_optional(connection)
+    .await
+    .map_err(error)?;
+    open.as_ref().map(rows::payment).transpose().map(|found| found.map(BeginOutcome::AlreadyOpen))
+}
+
+async fn insert(connection: &mut PgConnection, request: &BeginPayment) -> Result<bool> {
+    let inserted = sqlx::query(
+        "INSERT INTO payments (id, reservation, event_id, user_id, email, idempotency_key, fingerprint, method, token,
+             amount_minor, currency, lines, retry_declined, state, due_at_ms, created_at_ms)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'INITIALIZING', $14, $14)
+         ON CONFLICT DO NOTHING",
+    )
+    .bind(request.payment.to_string())
+    .bind(request.reservation.to_string())
+    .bind(i64::from(request.reservation.event.0))
+    .bind(request.user.as_str())
+    .bind(request.email.as_deref())
+    .bind(request.key.as_str())
+    .bind(&request.fingerprint)
+    .bind(&request.method)
+    .bind(request.token.as_deref())
+    .bind(request.amount.0)
+    .bind(request.currency.code())
+    .bind(Json(&request.seats))
+    .bind(request.retry_declined)
+    .bind(ms(request.now))
+    .execute(connection)
+    .await
+    .map_err(error)?;
+    Ok(inserted.rows_affected() == 1)
+}
+
+async fn attach(
+    connection: &mut PgConnection,
+    payment: PaymentId,
+    reference: &str,
+    secret: Option<&str>,
+    now: WallMs,
+) -> Result<AttachOutcome> {
+    let Some(locked) = lock(connection, payment).await? else {
+        return Err(LedgerError::Inconsistent(format!("{payment} is not a payment")));
+    };
+    let owner = sqlx::query("SELECT id FROM payments WHERE reference = $1")
+        .bind(reference)
+        .fetch_optional(&mut *connection)
+        .await
+        .map_err(error)?;
+    let owner: Option<String> = owner.map(|row| row.try_get(0)).transpose().map_err(error)?;
+    let outcome = match (&locked.view.reference, owner) {
+        (Some(known), _) if known == reference => return Ok(AttachOutcome::Known),
+        (None, None) => AttachOutcome::Saved,
+        (known, owner) => {
+            let detail = json!({"reference": reference, "has": known, "owner": owner});
+            super::notices::raise(connection, "reference_conflict", &locked.id(), &detail, now).await?;
+            return Ok(AttachOutcome::Conflict);
+        }
+    };
+    let next = match locked.view.state.on(PaymentFact::ReferenceSaved) {
+        Step::To(next) => next,
+        Step::Stay | Step::Impossible => locked.view.state,
+    };
+    sqlx::query(
+        "UPDATE payments SET reference = $2, client_secret = $3, state = $4, tries = 0, due_at_ms = $5, changed_at = now()
+         WHERE id = $1",
+    )
+    .bind(locked.id())
+    .bind(reference)
+    .bind(secret)
+    .bind(next.as_str())
+    .bind(ms(WallMs(now.0 + crate::payments::FIRST_ASK_MS)))
+    .execute(&mut *connection)
+    .await
+    .map_err(error)?;
+    // Webhooks that came before the reference was saved were told to come again; nobody need look.
+    super::notices::close_watch(connection, "unknown_reference", reference, now).await?;
+    Ok(outcome)
+}
+
+/// FAILED, if nothing stronger is known: release the seats, tell the fan.
+pub(super) async fn fail(
+    connection: &mut PgConnection,
+    locked: &Locked,
+    reason: &str,
+    release: bool,
+    now: WallMs,
+) -> Result<()> {
+    let Step::To(next) = locked.view.state.on(PaymentFact::Declined) else { return Ok(()) };
+    sqlx::query("UPDATE payments SET state = $2, failure = $3, release_due = $4, changed_at = now() WHERE id = $1")
+        .bind(locked.id())
+        .bind(next.as_str())
+        .bind(reason)
+        .bind(release)
+        .execute(&mut *connection)
+        .await
+        .map_err(error)?;
+    let payload = json!({
+        "payment": locked.view.id, "reservation": locked.view.reservation, "reason": reason, "released": release,
+    });
+    outbox::write(connection, topics::PAYMENT_FAILED, &locked.id(), &payload, now).await
+}
