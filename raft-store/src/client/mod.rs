@@ -13,6 +13,8 @@ mod link;
 mod publish;
 mod router;
 mod status;
+#[cfg(test)]
+mod tests;
 mod watch;
 
 pub use config::ClientConfig;
