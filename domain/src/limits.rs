@@ -41,3 +41,5 @@ pub const CLOCK_MARGIN_MS: u64 = 60_000;
 pub const FEED_ENTRIES: usize = 1_000_000;
 /// Commands in one replicated entry.
 pub const ENTRY_REQUESTS: usize = 256;
+/// Keys that one bucket remembers before it refuses new ones as overloaded; a key is kept for [`RECORD_TTL_MS`].
+pub const KEYS: usize = 2_000_000;

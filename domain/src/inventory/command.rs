@@ -122,6 +122,36 @@ pub enum Checkout {
     },
 }
 
+impl Checkout {
+    /// The reservation that it is about; a Begin has none yet.
+    pub fn reservation(&self) -> Option<ReservationId> {
+        match self {
+            Self::Begin(_) | Self::Marked { .. } => None,
+            Self::Vote { reservation, .. }
+            | Self::Accept { reservation, .. }
+            | Self::Extend { reservation, .. }
+            | Self::Pay { reservation, .. }
+            | Self::Cancel { reservation, .. }
+            | Self::Refund { reservation, .. }
+            | Self::Ack { reservation, .. }
+            | Self::LedgerAck { reservation } => Some(*reservation),
+        }
+    }
+}
+
+impl Participate {
+    /// The reservation that it is about; a watermark is about many.
+    pub fn reservation(&self) -> Option<ReservationId> {
+        match self {
+            Self::Watermark { .. } => None,
+            Self::Prepare { reservation, .. }
+            | Self::Release { reservation }
+            | Self::Sell { reservation }
+            | Self::Return { reservation, .. } => Some(*reservation),
+        }
+    }
+}
+
 /// What a participant acknowledges.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Done {

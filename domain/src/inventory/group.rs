@@ -2,11 +2,19 @@
 //! partition. Same entries, same state, same outcomes on every replica; what hosts drain (changes, seat history) is no part
 //! of the replicated state.
 
-use super::command::{Checkout, Command, Entry, Participate, Request};
-use super::outcome::{Outcome, Refusal};
-use super::query::{Answer, Query};
-use crate::ids::{Epoch, EventId, GroupId, Partition, ReservationId, SeatIndex, SectionId};
-use crate::time::{Ticks, WallMs};
+use super::checkouts::Checkouts;
+use super::command::{Checkout, Command, Entry, Manage, Meta, Participate, Request, Spec};
+use super::copy::{Copy, Machine, Stage};
+use super::invariants::Sound;
+use super::locals::{Locals, Now};
+use super::news::{News, SeatChange};
+use super::outcome::Outcome;
+use super::placement::Catalogue;
+use super::promotion::Promotion;
+use super::seats::Seats;
+use crate::ids::{Bucket, Epoch, EventId, GroupId, Partition, PromotionCode, SectionId};
+use crate::limits;
+use crate::time::{Stamp, Ticks, WallMs};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -14,47 +22,14 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Group {
     id: GroupId,
-    clock: Ticks,
+    /// Service time of the group; a bucket's T is an offset from it.
+    pub(super) clock: Ticks,
+    pub(super) meta: Option<Catalogue>,
+    pub(super) seats: BTreeMap<(EventId, SectionId), Copy<Seats>>,
+    pub(super) checkouts: BTreeMap<(EventId, Bucket), Copy<Checkouts>>,
+    pub(super) promotions: BTreeMap<(EventId, PromotionCode), Copy<Promotion>>,
     #[serde(skip)]
     news: News,
-}
-
-/// What the last entries changed, for the host alone.
-#[derive(Clone, Debug, Default)]
-struct News {
-    changed: BTreeMap<Partition, u64>,
-    seats: Vec<SeatChange>,
-}
-
-/// A change of a seat's owner, for the history index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SeatChange {
-    /// The event.
-    pub event: EventId,
-    /// The section.
-    pub section: SectionId,
-    /// The seat.
-    pub seat: SeatIndex,
-    /// Whose claim it is, or was.
-    pub reservation: ReservationId,
-    /// What happened.
-    pub kind: SeatChangeKind,
-}
-
-/// How a seat changed hands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SeatChangeKind {
-    /// Free → held.
-    Held,
-    /// Free → kept by the box office.
-    Blocked,
-    /// Held → sold.
-    Sold,
-    /// Held → free: the reservation ended unpaid.
-    Released,
-    /// Sold → free: refunded.
-    Returned,
 }
 
 /// A hosted partition, for status pages.
@@ -68,20 +43,8 @@ pub struct Hosted {
     pub stage: Stage,
     /// Seats of a section, records of a bucket, uses of a promotion, events of the catalogue.
     pub size: u64,
-}
-
-/// How far this copy of a partition is in its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Stage {
-    /// Serves.
-    Active,
-    /// Exported; waits for meta's decision.
-    Frozen,
-    /// Taken in; waits for meta's decision.
-    Installed,
-    /// Moved away.
-    Dropped,
+    /// Messages received that no correct sender sends; anything but zero wants an engineer.
+    pub alarms: u64,
 }
 
 impl Default for Group {
@@ -93,7 +56,15 @@ impl Default for Group {
 impl Group {
     /// An empty group; the meta group has its catalogue from the start.
     pub fn new(id: GroupId) -> Self {
-        Self { id, clock: Ticks(0), news: News::default() }
+        Self {
+            id,
+            clock: Ticks(0),
+            meta: (id == GroupId::META).then(Catalogue::default),
+            seats: BTreeMap::new(),
+            checkouts: BTreeMap::new(),
+            promotions: BTreeMap::new(),
+            news: News::default(),
+        }
     }
 
     /// Which group it is.
@@ -101,44 +72,222 @@ impl Group {
         self.id
     }
 
-    /// Applies one entry: time first, then what has run out (at most [`crate::limits::ENDED_PER_ENTRY`]), then each
-    /// request in order. One outcome a request.
+    /// Applies one entry: time first, then what has run out (at most [`limits::ENDED_PER_ENTRY`]), then each request in
+    /// order. One outcome a request.
     pub fn apply(&mut self, entry: &Entry) -> Vec<Outcome> {
         self.news.seats.clear();
-        entry.requests.iter().map(|_| Outcome::Invalid("not served yet".into())).collect()
+        self.clock = self.clock_after(entry.stamp.elapsed_ms);
+        self.sweep(entry.stamp.wall);
+        let outcomes = entry.requests.iter().map(|request| self.serve(request, entry.stamp)).collect();
+        self.raise_marks();
+        outcomes
     }
 
-    /// Reads. `elapsed_since_last_entry_ms` is what the leader would stamp now; a follower gives 0.
-    pub fn query(&self, _partition: &Partition, _query: &Query, _elapsed_since_last_entry_ms: u32) -> Answer {
-        Answer::Invalid("not served yet".into())
+    /// The group's clock when a leader would stamp this much; what the clamp cuts off is never made up.
+    pub(super) fn clock_after(&self, elapsed_ms: u32) -> Ticks {
+        self.clock.plus(u64::from(elapsed_ms.min(limits::TICK_CLAMP_MS)))
     }
 
-    /// A refusal that the applied state already shows, as advice and without an entry: only for a Begin whose key is
-    /// unknown. `None` means: propose it.
-    pub fn preview(&self, _request: &Request, _now: WallMs) -> Option<Refusal> {
-        None
+    fn serve(&mut self, request: &Request, stamp: Stamp) -> Outcome {
+        match (&request.partition, &request.command) {
+            (Partition::Meta, Command::Meta(command)) => self.serve_meta(command),
+            (Partition::Checkouts { event, bucket }, Command::Checkout(command)) => {
+                self.serve_checkout((*event, *bucket), command, stamp)
+            }
+            (Partition::Seats { event, section }, Command::Participate(command)) => {
+                self.serve_seats((*event, *section), command, stamp)
+            }
+            (Partition::Promotion { event, code }, Command::Participate(command)) => {
+                self.serve_promotion(&(*event, code.clone()), command)
+            }
+            (partition, Command::Manage(command)) => self.manage(partition, command),
+            (partition, _) => Outcome::Invalid(format!("{partition} does not understand this command")),
+        }
     }
 
-    /// Messages that this group owes, at most `limit`: Prepare for what is preparing; Sell, Release, Return for what is
-    /// not acknowledged; watermarks. Their partitions may be in other groups. Sending them again is harmless; feed what
-    /// comes back through [`reply`].
-    pub fn pending(&self, _limit: usize) -> Vec<Request> {
-        Vec::new()
+    fn serve_meta(&mut self, command: &Meta) -> Outcome {
+        let Some(meta) = &mut self.meta else { return NEVER_HERE };
+        let before = meta.version();
+        let outcome = meta.apply(command);
+        if meta.version() != before {
+            self.news.changed(Partition::Meta, meta.version());
+        }
+        outcome
+    }
+
+    fn serve_checkout(&mut self, key: (EventId, Bucket), command: &Checkout, stamp: Stamp) -> Outcome {
+        let Self { clock, seats, checkouts, promotions, news, .. } = self;
+        let Some(copy) = checkouts.get_mut(&key) else { return NEVER_HERE };
+        let epoch = copy.epoch;
+        let Some(judge) = copy.active_mut() else { return Outcome::Moved { epoch } };
+        let now = Now { t: judge.time(*clock), wall: stamp.wall };
+        let locals = &mut Locals { event: key.0, seats, promotions, news };
+        if command.reservation().is_some_and(|id| (id.event, id.bucket) != key) {
+            return Outcome::Invalid("the reservation belongs to another partition".into());
+        }
+        match command {
+            Checkout::Begin(begin) => judge.begin(begin, now, locals),
+            Checkout::Vote { reservation, participant, vote } => {
+                judge.vote(*reservation, participant, vote, now, locals)
+            }
+            Checkout::Accept { reservation, user } => judge.accept(*reservation, user, now, locals),
+            Checkout::Extend { reservation, payment: _ } => judge.extend(*reservation, now, locals),
+            Checkout::Pay { reservation, payment, amount, currency } => {
+                judge.pay(*reservation, *payment, (*amount, *currency), now, locals)
+            }
+            Checkout::Cancel { reservation, user } => judge.cancel(*reservation, user.as_ref(), now, locals),
+            Checkout::Refund { refund, reservation, seats } => judge.refund(*refund, *reservation, seats, now, locals),
+            Checkout::Ack { reservation, participant, done } => judge.acknowledge(*reservation, participant, done),
+            Checkout::LedgerAck { reservation } => judge.ledger_acknowledge(*reservation),
+            Checkout::Marked { participant, incarnation, below } => judge.marked(participant, (*incarnation, *below)),
+        }
+    }
+
+    fn serve_seats(&mut self, key: (EventId, SectionId), command: &Participate, stamp: Stamp) -> Outcome {
+        let Self { seats, news, .. } = self;
+        let Some(copy) = seats.get_mut(&key) else { return NEVER_HERE };
+        let epoch = copy.epoch;
+        let Some(seats) = copy.active_mut() else { return Outcome::Moved { epoch } };
+        if command.reservation().is_some_and(|id| id.event != key.0) {
+            return Outcome::Invalid("the reservation belongs to another event".into());
+        }
+        let done = match command {
+            Participate::Prepare { reservation, take, purpose, user: _ } => {
+                return Outcome::Voted(seats.prepare(*reservation, take, *purpose, stamp.wall, news));
+            }
+            Participate::Release { reservation } => seats.release(*reservation, news),
+            Participate::Sell { reservation } => seats.sell(*reservation, stamp.wall, news),
+            Participate::Return { reservation, seats: back } => seats.give_back(*reservation, back, news),
+            Participate::Watermark { bucket, incarnation, below } => {
+                seats.watermark(*bucket, *incarnation, *below);
+                Ok(())
+            }
+        };
+        done.map_or_else(|alarm| Outcome::Invalid(alarm.to_string()), |()| Outcome::Done)
+    }
+
+    fn serve_promotion(&mut self, key: &(EventId, PromotionCode), command: &Participate) -> Outcome {
+        let Some(copy) = self.promotions.get_mut(key) else { return NEVER_HERE };
+        let epoch = copy.epoch;
+        let Some(promotion) = copy.active_mut() else { return Outcome::Moved { epoch } };
+        if command.reservation().is_some_and(|id| id.event != key.0) {
+            return Outcome::Invalid("the reservation belongs to another event".into());
+        }
+        let done = match command {
+            Participate::Prepare { reservation, user, .. } => {
+                return Outcome::Voted(promotion.prepare(*reservation, user));
+            }
+            Participate::Release { reservation } => promotion.release(*reservation),
+            Participate::Sell { reservation } => promotion.sell(*reservation),
+            Participate::Return { .. } => Ok(()),
+            Participate::Watermark { bucket, incarnation, below } => {
+                promotion.watermark(*bucket, *incarnation, *below);
+                Ok(())
+            }
+        };
+        done.map_or_else(|alarm| Outcome::Invalid(alarm.to_string()), |()| Outcome::Done)
+    }
+
+    fn manage(&mut self, partition: &Partition, command: &Manage) -> Outcome {
+        if let Manage::Create(spec) = command {
+            return self.create(partition, spec);
+        }
+        let clock = self.clock;
+        let outcome = match partition {
+            Partition::Meta => Outcome::Invalid("the meta partition is neither moved nor fed".into()),
+            Partition::Seats { event, section } => {
+                let key = (*event, *section);
+                let fits = |seats: &Seats| (seats.event(), seats.plan().section) == key;
+                manage_copy(&mut self.seats, &key, command, clock, fits)
+            }
+            Partition::Checkouts { event, bucket } => {
+                let key = (*event, *bucket);
+                manage_copy(&mut self.checkouts, &key, command, clock, |judge| judge.identity() == key)
+            }
+            Partition::Promotion { event, code } => {
+                let key = (*event, code.clone());
+                manage_copy(&mut self.promotions, &key, command, clock, |p| p.identity() == (key.0, &key.1))
+            }
+        };
+        if !matches!(command, Manage::AckFeed { .. }) {
+            self.report(partition);
+        }
+        outcome
+    }
+
+    /// A partition is created once; where a copy was before, only a move brings it back.
+    fn create(&mut self, partition: &Partition, spec: &Spec) -> Outcome {
+        let done = match (partition, spec) {
+            (Partition::Seats { event, section }, Spec::Seats { plan, price }) if plan.section == *section => {
+                create_copy(
+                    &mut self.seats,
+                    (*event, *section),
+                    || Seats::new(*event, plan.clone(), *price),
+                    |seats| seats.update(plan, *price).map(|_| ()),
+                )
+            }
+            (Partition::Checkouts { event, bucket }, Spec::Checkouts(rules)) => create_copy(
+                &mut self.checkouts,
+                (*event, *bucket),
+                || Checkouts::new(*event, *bucket, *rules),
+                |judge| judge.update(*rules),
+            ),
+            (Partition::Promotion { event, code }, Spec::Promotion { discount_bps, cap }) => create_copy(
+                &mut self.promotions,
+                (*event, code.clone()),
+                || Promotion::new(*event, code.clone(), *discount_bps, *cap),
+                |promotion| promotion.update(*discount_bps, *cap),
+            ),
+            _ => Outcome::Invalid(format!("this is no description of {partition}")),
+        };
+        self.report(partition);
+        done
+    }
+
+    /// Tells the watch stream about a partition that came, changed or went.
+    fn report(&mut self, partition: &Partition) {
+        if let Some(version) = self.version(partition) {
+            self.news.changed(partition.clone(), version);
+        }
+    }
+
+    fn sweep(&mut self, wall: WallMs) {
+        let Self { clock, seats, checkouts, promotions, news, .. } = self;
+        let mut budget = limits::ENDED_PER_ENTRY;
+        for ((event, _), copy) in checkouts {
+            let Some(judge) = copy.active_mut() else { continue };
+            let now = Now { t: judge.time(*clock), wall };
+            judge.sweep(now, &mut budget, &mut Locals { event: *event, seats, promotions, news });
+        }
+    }
+
+    fn raise_marks(&mut self) {
+        let Self { seats, checkouts, promotions, news, .. } = self;
+        for ((event, _), copy) in checkouts {
+            let Some(judge) = copy.active_mut() else { continue };
+            judge.raise_mark(&mut Locals { event: *event, seats, promotions, news });
+        }
+    }
+
+    /// Messages that this group owes, at most about `limit`: Prepare for what is preparing; Sell, Release, Return for what
+    /// is not acknowledged; watermarks. Their partitions may be in other groups. Sending them again is harmless; feed what
+    /// comes back through [`super::reply`].
+    pub fn pending(&self, limit: usize) -> Vec<Request> {
+        let mut messages = Vec::new();
+        for judge in self.checkouts.values().filter_map(Copy::active) {
+            judge.owe(&mut messages, limit);
+        }
+        messages
     }
 
     /// Whether time must be proposed each second, because something here can run out.
     pub fn has_deadlines(&self) -> bool {
-        false
+        self.checkouts.values().filter_map(Copy::active).any(Checkouts::has_deadlines)
     }
 
     /// Whether more has run out than one entry may end: the leader should propose another tick at once.
     pub fn is_behind(&self) -> bool {
-        false
-    }
-
-    /// The version of a partition that has one (seats, meta).
-    pub fn version(&self, _partition: &Partition) -> Option<u64> {
-        None
+        self.checkouts.values().filter_map(Copy::active).any(|judge| judge.is_behind(self.clock))
     }
 
     /// Partitions changed since the last drain, with their versions; for the watch stream.
@@ -158,39 +307,99 @@ impl Group {
         sha2::Sha256::digest(bytes).into()
     }
 
-    /// What is hosted here.
-    pub fn partitions(&self) -> Vec<Hosted> {
-        Vec::new()
+    /// What contradicts itself within a partition.
+    pub(super) fn sound(&self) -> Result<(), String> {
+        fn each<K: std::fmt::Debug, M: Machine + Sound>(copies: &BTreeMap<K, Copy<M>>) -> Result<(), String> {
+            copies
+                .iter()
+                .filter_map(|(key, copy)| copy.any().map(|machine| (key, machine)))
+                .try_for_each(|(key, machine)| machine.sound().map_err(|text| format!("{key:?}: {text}")))
+        }
+        self.meta.iter().try_for_each(Sound::sound)?;
+        each(&self.seats)?;
+        each(&self.checkouts)?;
+        each(&self.promotions)
     }
 }
 
-/// What R is to be told after a participant answered `request`, a message from [`Group::pending`]: the vote or the
-/// acknowledgement. `None`: nothing to say (it has moved, or it is not such a message).
-pub fn reply(request: &Request, outcome: &Outcome) -> Option<Request> {
-    let (Command::Participate(command), participant) = (&request.command, &request.partition) else { return None };
-    let to = |reservation: ReservationId, checkout: Checkout| {
-        Some(Request { partition: reservation.partition(), command: Command::Checkout(checkout) })
-    };
-    use super::command::Done;
-    let ack = |reservation: ReservationId, done: Done| {
-        to(reservation, Checkout::Ack { reservation, participant: participant.clone(), done })
-    };
-    match (command, outcome) {
-        (Participate::Prepare { reservation, .. }, Outcome::Voted(vote)) => {
-            let (reservation, vote) = (*reservation, vote.clone());
-            to(reservation, Checkout::Vote { reservation, participant: participant.clone(), vote })
+const NEVER_HERE: Outcome = Outcome::Moved { epoch: Epoch(0) };
+
+fn create_copy<K: Ord, M: Machine>(
+    copies: &mut BTreeMap<K, Copy<M>>,
+    key: K,
+    new: impl FnOnce() -> Result<M, String>,
+    update: impl FnOnce(&mut M) -> Result<(), String>,
+) -> Outcome {
+    let done = match copies.get_mut(&key) {
+        Some(copy) => {
+            let epoch = copy.epoch;
+            let Some(machine) = copy.active_mut() else { return Outcome::Moved { epoch } };
+            update(machine)
         }
-        (Participate::Release { reservation }, Outcome::Done) => ack(*reservation, Done::Released),
-        (Participate::Sell { reservation }, Outcome::Done) => ack(*reservation, Done::Sold),
-        (Participate::Return { reservation, seats }, Outcome::Done) => ack(*reservation, Done::Returned(seats.clone())),
-        (Participate::Watermark { bucket, incarnation, below }, Outcome::Done) => {
-            let (participant, incarnation, below) = (participant.clone(), *incarnation, *below);
-            let event = participant.event()?;
-            Some(Request {
-                partition: Partition::Checkouts { event, bucket: *bucket },
-                command: Command::Checkout(Checkout::Marked { participant, incarnation, below }),
-            })
+        None => new().map(|machine| _ = copies.insert(key, Copy::new(machine))),
+    };
+    done.map_or_else(Outcome::Invalid, |()| Outcome::Done)
+}
+
+/// Acknowledging the feed and the steps of a move.
+fn manage_copy<K: Ord + Clone, M: Machine + Fed>(
+    copies: &mut BTreeMap<K, Copy<M>>,
+    key: &K,
+    command: &Manage,
+    clock: Ticks,
+    fits: impl FnOnce(&M) -> bool,
+) -> Outcome {
+    if let Manage::Install { attempt, epoch, exported } = command {
+        let copy = copies.entry(key.clone()).or_insert_with(Copy::absent);
+        return copy.install(*attempt, *epoch, exported, fits);
+    }
+    let Some(copy) = copies.get_mut(key) else { return NEVER_HERE };
+    match command {
+        Manage::AckFeed { upto } => {
+            let epoch = copy.epoch;
+            let Some(machine) = copy.active_mut() else { return Outcome::Moved { epoch } };
+            machine.feed_mut().acknowledge(*upto);
+            Outcome::Done
         }
-        _ => None,
+        Manage::Freeze { attempt } => copy.freeze(*attempt, clock),
+        Manage::Unfreeze { attempt } => copy.unfreeze(*attempt, clock),
+        Manage::Activate { attempt } => copy.activate(*attempt, clock),
+        Manage::Drop { attempt } => copy.discard(*attempt),
+        Manage::Create(_) | Manage::Install { .. } => Outcome::Invalid("it is served elsewhere".into()),
     }
 }
+
+/// A machine with an outbox.
+pub(super) trait Fed {
+    /// The outbox.
+    fn feed(&self) -> &super::feed::Feed;
+    /// The outbox.
+    fn feed_mut(&mut self) -> &mut super::feed::Feed;
+}
+
+macro_rules! fed {
+    ($($machine:ty),*) => {$(
+        impl Fed for $machine {
+            fn feed(&self) -> &super::feed::Feed {
+                &self.feed
+            }
+            fn feed_mut(&mut self) -> &mut super::feed::Feed {
+                &mut self.feed
+            }
+        }
+    )*};
+}
+
+fed!(Seats, Checkouts, Promotion);
+
+/// Participants have no time of their own.
+macro_rules! timeless {
+    ($($machine:ty),*) => {$(
+        impl Machine for $machine {
+            fn stop(&mut self, _: Ticks) {}
+            fn start(&mut self, _: Ticks) {}
+        }
+    )*};
+}
+
+timeless!(Seats, Promotion);

@@ -2,7 +2,9 @@
 
 use super::event::FeedEntry;
 use super::record::{EventRecord, ReservationView, SectionPlan};
-use crate::ids::{Attempt, Bucket, Epoch, EventId, GroupId, NodeId, Partition, PromotionCode, ReservationId, SectionId};
+use crate::ids::{
+    Attempt, Bucket, Epoch, EventId, GroupId, NodeId, Partition, PromotionCode, ReservationId, SectionId,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
