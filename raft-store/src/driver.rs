@@ -4,8 +4,7 @@
 use crate::client::Client;
 use crate::group::GroupHandle;
 use crate::runtime::{sleep, timeout};
-use domain::inventory::group::reply;
-use domain::inventory::{Answer, Outcome, Query, Request};
+use domain::inventory::{Answer, Outcome, Query, Request, reply};
 use futures::future::join_all;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;

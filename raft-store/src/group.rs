@@ -6,8 +6,7 @@ use crate::reader::Reader;
 use crate::state_machine::StateMachine;
 use crate::types::Raft;
 use domain::ids::{GroupId, NodeId, Partition};
-use domain::inventory::group::Hosted;
-use domain::inventory::{Answer, Outcome, Query, Request};
+use domain::inventory::{Answer, Hosted, Outcome, Query, Request};
 use openraft::async_runtime::WatchReceiver;
 use std::collections::BTreeMap;
 use tokio::sync::oneshot;
@@ -169,6 +168,14 @@ impl GroupHandle {
     /// Proposals that wait.
     pub fn queued(&self) -> usize {
         self.proposer.queued()
+    }
+
+    /// Entries in this replica's log that it has not applied.
+    pub fn lag(&self) -> u64 {
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow_watched();
+        let applied = metrics.last_applied.map_or(0, |log_id| log_id.index());
+        metrics.last_log_index.unwrap_or(0).saturating_sub(applied)
     }
 
     /// How the group stands on this node.

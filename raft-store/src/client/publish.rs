@@ -26,6 +26,12 @@ pub enum PublishError {
     /// The record and the plans contradict each other.
     #[error("the publication contradicts itself: {0}")]
     Inconsistent(String),
+    /// The catalogue has another plan of this event than the one that was to be published.
+    #[error("plan version {plan_version} is not the one that is published: publish under a higher version")]
+    Superseded {
+        /// The plan version that was to be published.
+        plan_version: u32,
+    },
     /// A partition refused.
     #[error("{partition} refused: {reason}")]
     Refused {
@@ -47,6 +53,8 @@ impl Client {
         spread: Vec<GroupId>,
     ) -> Result<(), PublishError> {
         check(&event, &plans)?;
+        self.wait_for_groups().await?;
+        let plan_version = event.plan_version;
         let meta = Meta::Publish {
             event: Box::new(event.clone()),
             promotions: promotions.iter().map(|promotion| promotion.code.clone()).collect(),
@@ -54,6 +62,12 @@ impl Client {
         };
         self.done(Partition::Meta, Command::Meta(meta)).await?;
         self.placement().await?;
+        // From here on the catalogue's word counts: an older publication changed nothing there, and a change of status
+        // has raised its version.
+        let event = self.record_now(event.id).await?;
+        if event.plan_version != plan_version || check(&event, &plans).is_err() {
+            return Err(PublishError::Superseded { plan_version });
+        }
         for plan in plans {
             let partition = Partition::Seats { event: event.id, section: plan.section };
             // `check` has found the tier.
@@ -71,12 +85,28 @@ impl Client {
 
     pub(super) async fn change_status(&self, event: EventId, command: Meta) -> Result<(), PublishError> {
         self.done(Partition::Meta, Command::Meta(command)).await?;
-        let asked = self.query(Partition::Meta, Query::Events, Freshness::Linearizable).await?;
-        let Answer::Events(records) = asked else {
-            return Err(ClientError::Protocol("no events in the answer".into()).into());
-        };
-        let record = records.into_iter().find(|record| record.id == event).ok_or(ClientError::NoSuchEvent(event))?;
+        let record = self.record_now(event).await?;
         self.write_rules(&record).await
+    }
+
+    async fn record_now(&self, event: EventId) -> Result<EventRecord, ClientError> {
+        match self.query(Partition::Meta, Query::Events, Freshness::Linearizable).await? {
+            Answer::Events(records) => {
+                records.into_iter().find(|record| record.id == event).ok_or(ClientError::NoSuchEvent(event))
+            }
+            _ => Err(ClientError::Protocol("no events in the answer".into())),
+        }
+    }
+
+    /// A new cluster registers its groups one after the other; an event published before would live in the meta group.
+    async fn wait_for_groups(&self) -> Result<(), ClientError> {
+        let mut attempts = self.router.attempts();
+        while self.placement().await?.groups.keys().all(|group| *group == GroupId::META) {
+            if !attempts.pause().await {
+                return Err(ClientError::Unavailable("no group is registered for events yet".into()));
+            }
+        }
+        Ok(())
     }
 
     async fn write_rules(&self, event: &EventRecord) -> Result<(), PublishError> {

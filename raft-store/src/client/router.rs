@@ -320,7 +320,7 @@ impl Router {
         locked(&self.placement).placement.groups.get(&group)?.get(&node).cloned()
     }
 
-    fn attempts(&self) -> Attempts {
+    pub(super) fn attempts(&self) -> Attempts {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         Attempts::new(self.config.request_timeout(), turn as u64)
     }

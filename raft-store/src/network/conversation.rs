@@ -19,6 +19,8 @@ const UNANSWERED: usize = 16_384;
 const ASKS_PER_FRAME: usize = 1_024;
 /// Answers in one frame, and roughly its bytes, so that large answers do not pass the receiver's limit together.
 const ANSWERS_PER_FRAME: usize = 1_024;
+/// Entries that a replica may have in its log and not applied when it answers from its applied state.
+const LAG: u64 = 1_000;
 const FRAME_BYTES: usize = 1 << 20;
 
 type Working = FuturesUnordered<BoxFuture<'static, Answer>>;
@@ -138,6 +140,10 @@ fn question(id: u64, group: &GroupHandle, read: &frames::Read) -> Taken {
         Ok(question) => question,
         Err(error) => return Taken::Answered(Answer { id, what: Some(malformed(&error.to_string())) }),
     };
+    if !read.linearizable && group.lag() > LAG {
+        // Just restarted, for instance: what it has applied may be hours old.
+        return Taken::Answered(Answer { id, what: Some(answer::What::Behind(frames::Behind { version: 0 })) });
+    }
     if !read.linearizable {
         let what = match group.read_applied(&partition, &query) {
             Told::SeatMap(map) if map.version < read.min_version => {

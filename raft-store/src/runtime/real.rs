@@ -30,6 +30,8 @@ where
 {
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,
+        // The runtime is ending: this is no failure of the disk, and there is nobody left to tell.
+        Err(error) if error.is_cancelled() => std::future::pending().await,
         Err(error) => Err(io::Error::other(error)),
     }
 }
