@@ -13,7 +13,6 @@ pub mod notices;
 pub mod outbox;
 pub mod payments;
 pub mod postgres;
-pub mod private;
 pub mod refunds;
 pub mod sealing;
 pub mod settlement;

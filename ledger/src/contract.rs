@@ -1,1 +1,0 @@
-//! The contract that both twins keep, as tests that take any ledger.
