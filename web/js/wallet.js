@@ -1,0 +1,86 @@
+// The wallet of this device: tickets and the keys of their rotating codes, kept in the browser's own database as keys that no
+// script can read out again. With them the codes need no network.
+
+import { call } from "./api.js";
+import { device } from "./session.js";
+
+const DATABASE = "encore-wallet";
+const STORE = "tickets";
+
+/** Browsers compute codes only on pages that came over a safe connection (https, or this very machine). */
+export const canCompute = () => Boolean(globalThis.crypto?.subtle);
+
+/** The code of a ticket at a moment: `{ticket}.{window}.{hex HMAC-SHA256(secret, "ticket:window")}`. */
+export async function codeAt(ticket, key, windowSeconds, nowMs) {
+  const window = Math.floor(nowMs / (windowSeconds * 1000));
+  const message = new TextEncoder().encode(`${ticket}:${window}`);
+  const proof = new Uint8Array(await crypto.subtle.sign("HMAC", key, message));
+  return `${ticket}.${window}.${hex(proof)}`;
+}
+
+const hex = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+
+/** A secret, as the shop gives it, as a key that stays in the browser. */
+export function importSecret(text) {
+  const bytes = Uint8Array.from(text.match(/../g) ?? [], (pair) => parseInt(pair, 16));
+  return crypto.subtle.importKey("raw", bytes, { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
+}
+
+function open() {
+  return new Promise((resolve, reject) => {
+    const request = indexedDB.open(DATABASE, 1);
+    request.onupgradeneeded = () => request.result.createObjectStore(STORE, { keyPath: "ticket_id" });
+    request.onsuccess = () => resolve(request.result);
+    request.onerror = () => reject(request.error);
+  });
+}
+
+async function within(mode, work) {
+  const database = await open();
+  try {
+    return await new Promise((resolve, reject) => {
+      const change = database.transaction(STORE, mode);
+      const request = work(change.objectStore(STORE));
+      change.oncomplete = () => resolve(request?.result);
+      change.onabort = change.onerror = () => reject(change.error);
+    });
+  } finally {
+    database.close();
+  }
+}
+
+/** What this device keeps: {ticket_id, user, ticket, key, window_seconds, ahead_ms}. */
+export const kept = () => within("readonly", (store) => store.getAll());
+
+const keep = (record) => within("readwrite", (store) => store.put(record));
+
+/** Forget a fan's tickets on this device. */
+export async function forget(user) {
+  const mine = (await kept()).filter((record) => record.user === user);
+  for (const record of mine) await within("readwrite", (store) => store.delete(record.ticket_id));
+}
+
+/** Keep these tickets as the shop lists them, and fetch the keys that this device lacks. Gives the records. */
+export async function update(user, tickets) {
+  const known = new Map((await kept()).map((record) => [record.ticket_id, record]));
+  const records = [];
+  for (const ticket of tickets) {
+    const old = known.get(ticket.ticket_id);
+    const record = { ticket_id: ticket.ticket_id, user, ticket, ...(old ?? {}), ...{ ticket, user } };
+    if (!record.key && ticket.status === "valid" && canCompute()) Object.assign(record, await fetchKey(ticket));
+    await keep(record);
+    records.push(record);
+  }
+  return records;
+}
+
+async function fetchKey(ticket) {
+  const path = `/tickets/${encodeURIComponent(ticket.ticket_id)}/wallet?device=${encodeURIComponent(device())}`;
+  const said = await call("buy", "GET", path);
+  return {
+    key: await importSecret(said.secret),
+    window_seconds: said.window_seconds,
+    // The gate goes by its clock, not by this phone's.
+    ahead_ms: said.server_time_ms - Date.now(),
+  };
+}
