@@ -4,7 +4,7 @@
 const CACHE = "encore-pages-1";
 const SHELL = [
   "/tickets.html", "/style.css", "/icon.svg",
-  "/js/tickets.js", "/js/wallet.js", "/js/qr.js", "/js/ui.js", "/js/api.js", "/js/session.js",
+  "/js/tickets.js", "/js/wallet.js", "/js/ticketcode.js", "/js/qr.js", "/js/ui.js", "/js/api.js", "/js/session.js",
 ];
 
 self.addEventListener("install", (event) => {

@@ -127,7 +127,7 @@ function finish(text, label, href) {
 function tick() {
   const state = at("checkout").dataset.state;
   const counting = reservation && (state === "held" || state === "paying");
-  at("clock").hidden = Boolean(reservation) && !counting && state !== "loading" && state !== "preparing" && !at("state").textContent;
+  at("clock-heading").textContent = counting || !reservation ? "Time left" : "Your order";
   at("countdown").hidden = !counting && state !== "loading";
   at("countdown-bar").hidden = !counting;
   if (!counting) return;

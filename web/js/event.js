@@ -58,7 +58,8 @@ function describe() {
   document.title = `${event.title} · Encore`;
   at("title").textContent = event.title;
   at("title").classList.remove("loading");
-  at("facts").textContent = `${event.venue} · ${date(event.starts_at)} · prices from ${money(event.from_price_cents, event.currency)}`;
+  at("facts").textContent = `${event.venue} · ${date(event.starts_at)}`;
+  at("prices").textContent = event.tiers.map((tier) => `${tier.name} ${money(tier.base_price_cents, event.currency)}`).join(" · ");
   for (const tier of event.tiers) at("best-tier").append(make("option", { value: tier.name, textContent: tier.name }));
 }
 
@@ -114,6 +115,7 @@ function choose(name) {
   else map.seats((section ? [section] : drawn));
   if (!standing && !asBlocks) shown.push(...(section ? [section] : drawn).map((one) => one.section));
   at("map-hint").textContent = hint(standing, asBlocks);
+  at("legend").hidden = standing || asBlocks;
   map.choose(cart.keys);
   map.counts([...overview.values()]);
   live.show(shown);

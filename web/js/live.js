@@ -2,21 +2,12 @@
 // hints are away, everything shown is pulled every few seconds. A version never goes back.
 
 import { call, pause } from "./api.js";
-
-/** What the two bits mean. */
-export const STATES = ["free", "held", "sold", "blocked"];
+import { unpack } from "./bits.js";
 
 const BETWEEN_PULLS_MS = 400;
 const BETWEEN_OVERVIEWS_MS = 2_000;
 const POLL_MS = 4_000;
 const RETRY_STREAM_MS = 15_000;
-
-/** Four seats a byte, the most significant pair first. */
-export function unpack(bytes, count) {
-  const states = new Uint8Array(count);
-  for (let i = 0; i < count; i++) states[i] = (bytes[i >> 2] >> (6 - 2 * (i % 4))) & 3;
-  return states;
-}
 
 /** Watches one event. `told` has section(name, states), overview(sections) and mode("on" | "poll"). */
 export class Live {

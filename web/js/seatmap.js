@@ -1,7 +1,7 @@
 // The map: seats as a grid that the keyboard can walk (one tab stop; arrows move, Enter and Space choose), or sections as
 // blocks where all seats at once would be too small. State is told by shape as well as by colour.
 
-import { STATES } from "./live.js";
+import { STATES } from "./bits.js";
 import { draw, seatName } from "./ui.js";
 
 const CHECK = (r) => `M${-r * 0.45} ${r * 0.05}l${r * 0.35} ${r * 0.4}l${r * 0.6} ${-r * 0.8}`;
@@ -50,20 +50,25 @@ export class SeatMap {
   blocks(sections) {
     this.#reset();
     const seated = sections.filter((section) => section.rows.length > 0);
-    const boxes = seated.map((section) => ({ section, box: boxOf(section.rows.flatMap((row) => row.seats)) }));
-    this.#seats = boxes.flatMap(({ box }) => [{ x: box.left, y: box.top }, { x: box.right, y: box.bottom }]);
-    const focal = seated[0]?.focal ?? { x: 0, y: 0 };
-    const all = boxOf([...this.#seats, focal]);
-    this.#pitch = (all.right - all.left) / 60;
-    this.#begin(focal);
-    this.#svg.setAttribute("aria-hidden", "true");
     const standing = sections.filter((section) => section.rows.length === 0);
-    const gap = all.top + (Math.min(...boxes.map(({ box }) => box.top)) - all.top) * 0.35;
+    const boxes = seated.map((section) => ({ section, box: boxOf(section.rows.flatMap((row) => row.seats)) }));
+    const corners = boxes.flatMap(({ box }) => [{ x: box.left, y: box.top }, { x: box.right, y: box.bottom }]);
+    const all = boxOf(corners.length > 0 ? corners : [{ x: 0, y: 0 }, { x: 6000, y: 0 }]);
+    const wide = all.right - all.left;
+    this.#pitch = wide / 60;
+    // Standing places have no geometry of their own: they stand between the stage and the nearest seats.
+    const floor = standing.length > 0 ? this.#pitch * 4 : 0;
+    const middle = (all.left + all.right) / 2;
     standing.forEach((section, at) => {
-      const width = ((all.right - all.left) * 0.5) / standing.length;
-      const left = focal.x - (width * standing.length) / 2 + at * width;
-      boxes.push({ section, box: { left, right: left + width * 0.96, top: gap, bottom: gap + this.#pitch * 2.2 } });
+      const width = (wide * 0.6) / standing.length;
+      const left = middle - (width * standing.length) / 2 + at * width;
+      const bottom = all.top - this.#pitch;
+      boxes.push({ section, box: { left, right: left + width * 0.97, top: bottom - floor, bottom } });
     });
+    const stage = { x: middle, y: all.top - floor - this.#pitch * 3 };
+    this.#seats = [...corners, stage];
+    this.#begin(stage);
+    this.#svg.setAttribute("aria-hidden", "true");
     for (const { section, box } of boxes) this.#svg.append(this.#drawBlock(section.section, box));
     this.#finish();
   }
@@ -134,7 +139,7 @@ export class SeatMap {
   #begin(focal) {
     const box = boxOf(focal ? [...this.#seats, focal] : this.#seats);
     const margin = this.#pitch * 2;
-    const top = focal ? 0 : this.#pitch * 1.5;
+    const top = focal ? 0 : this.#pitch;
     this.#extent = {
       x: box.left - margin, y: box.top - margin - top,
       width: box.right - box.left + 2 * margin, height: box.bottom - box.top + 2 * margin + top,
@@ -157,7 +162,7 @@ export class SeatMap {
       text.textContent = "Stage";
     } else {
       text.setAttribute("x", x + width / 2);
-      text.setAttribute("y", y + this.#pitch);
+      text.setAttribute("y", y + this.#pitch * 1.2);
       text.textContent = "↑ Stage";
     }
     this.#svg.append(text);
@@ -179,26 +184,33 @@ export class SeatMap {
       this.#paint(seat, seat.state);
       group.append(seat.node);
     }
-    for (const [end, next] of [[row[0], row[1]], [row.at(-1), row.at(-2)]]) {
-      const step = next ? { x: end.x - next.x, y: end.y - next.y } : { x: -this.#pitch, y: 0 };
-      const length = Math.hypot(step.x, step.y) || 1;
-      const away = (this.#pitch * 1.05) / length;
-      const text = draw("text", {
-        x: end.x + step.x * away, y: end.y + step.y * away, "font-size": this.#pitch * 0.5, "aria-hidden": "true",
-      });
-      text.textContent = end.row;
+    for (const { x, y } of this.#labelPlaces(row)) {
+      const text = draw("text", { x, y, "font-size": this.#pitch * 0.5, "aria-hidden": "true" });
+      text.textContent = row[0].row;
       group.append(text);
-      if (!next) break;
     }
     return group;
   }
 
+  /** Beyond both ends of a row; a box of a few seats, which need not stand in a line, is named once, to its left. */
+  #labelPlaces(row) {
+    if (row.length <= 6) {
+      const box = boxOf(row);
+      return [{ x: box.left - this.#pitch * 1.05, y: (box.top + box.bottom) / 2 }];
+    }
+    return [[row[0], row[1]], [row.at(-1), row.at(-2)]].map(([end, next]) => {
+      const step = { x: end.x - next.x, y: end.y - next.y };
+      const away = (this.#pitch * 1.05) / (Math.hypot(step.x, step.y) || 1);
+      return { x: end.x + step.x * away, y: end.y + step.y * away };
+    });
+  }
+
   #drawBlock(name, box) {
     const [w, h] = [box.right - box.left, box.bottom - box.top];
-    const frame = draw("rect", { x: box.left, y: box.top, width: w, height: h, rx: w / 20 });
+    const frame = draw("rect", { x: box.left, y: box.top, width: w, height: h, rx: Math.min(w, h) / 10 });
     const bar = Math.min(h * 0.16, w * 0.08);
     const level = draw("rect", { class: "level", x: box.left, y: box.bottom - bar, width: 0, height: bar });
-    const size = Math.min(w / 7, h / 3.4);
+    const size = Math.min(w / 6, h / 3.4);
     const x = (box.left + box.right) / 2;
     const y = (box.top + box.bottom) / 2;
     const title = draw("text", { x, y: y - size * 0.65, "font-size": size, "font-weight": 600 });
@@ -299,6 +311,7 @@ export class SeatMap {
   #finish() {
     this.#box.append(this.#svg);
     this.#scale();
+    this.#box.scrollLeft = (this.#box.scrollWidth - this.#box.clientWidth) / 2;
   }
 
   #scale() {
@@ -306,8 +319,8 @@ export class SeatMap {
     const { width, height } = this.#extent;
     const room = this.#box.clientWidth - 2;
     let scale = room / width;
-    // A seat is at least 15 and at most 36 pixels apart from the next, so that it can be hit and does not shout.
-    if (this.#blocks.size === 0) scale = Math.min(Math.max(scale, 15 / this.#pitch), 36 / this.#pitch);
+    // A seat is at least 15 and at most 30 pixels apart from the next, so that it can be hit and does not shout.
+    if (this.#blocks.size === 0) scale = Math.min(Math.max(scale, 15 / this.#pitch), 30 / this.#pitch);
     else scale = Math.max(scale, 640 / width);
     scale *= this.#zoom;
     this.#svg.setAttribute("width", Math.floor(width * scale));

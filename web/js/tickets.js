@@ -2,8 +2,9 @@
 
 import { call, sentence } from "./api.js";
 import { encode, path } from "./qr.js";
+import { codeAt } from "./ticketcode.js";
 import { at, count, date, draw, header, make, notice, seatName } from "./ui.js";
-import { canCompute, codeAt, forget, kept, update } from "./wallet.js";
+import { canCompute, forget, kept, update } from "./wallet.js";
 
 const WORDS = { valid: "Valid", revoked: "Not valid any more", checked_in: "Used" };
 const fan = header(async () => {

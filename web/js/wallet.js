@@ -3,28 +3,13 @@
 
 import { call } from "./api.js";
 import { device } from "./session.js";
+import { importSecret } from "./ticketcode.js";
 
 const DATABASE = "encore-wallet";
 const STORE = "tickets";
 
 /** Browsers compute codes only on pages that came over a safe connection (https, or this very machine). */
 export const canCompute = () => Boolean(globalThis.crypto?.subtle);
-
-/** The code of a ticket at a moment: `{ticket}.{window}.{hex HMAC-SHA256(secret, "ticket:window")}`. */
-export async function codeAt(ticket, key, windowSeconds, nowMs) {
-  const window = Math.floor(nowMs / (windowSeconds * 1000));
-  const message = new TextEncoder().encode(`${ticket}:${window}`);
-  const proof = new Uint8Array(await crypto.subtle.sign("HMAC", key, message));
-  return `${ticket}.${window}.${hex(proof)}`;
-}
-
-const hex = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-
-/** A secret, as the shop gives it, as a key that stays in the browser. */
-export function importSecret(text) {
-  const bytes = Uint8Array.from(text.match(/../g) ?? [], (pair) => parseInt(pair, 16));
-  return crypto.subtle.importKey("raw", bytes, { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
-}
 
 function open() {
   return new Promise((resolve, reject) => {
