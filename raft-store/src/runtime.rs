@@ -2,6 +2,7 @@
 //! else asks here for time and tasks, and therefore runs the same code in both.
 
 #[cfg(madsim)]
+#[path = "runtime/deterministic_watch.rs"]
 mod deterministic_watch;
 #[cfg(not(madsim))]
 #[path = "runtime/real.rs"]

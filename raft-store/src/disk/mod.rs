@@ -1,6 +1,8 @@
 //! The disk under the store: few operations, each of which may fail, with durability as a separate act. Real files here;
 //! the simulation has its own disk, which forgets what was not synced.
 
+pub mod memory;
+
 use crate::runtime::run_blocking;
 use bytes::Bytes;
 use futures::future::BoxFuture;
