@@ -1,0 +1,16 @@
+//! Facts that fans are told: failed payments and refunds on their way.
+
+use crate::step::Done;
+use domain::time::WallMs;
+use ledger::Ledger;
+use ledger::outbox::MESSAGES;
+
+/// Write down what fans are to be told.
+pub async fn write<L: Ledger>(ledger: &L, now: WallMs) -> Done {
+    let waiting = ledger.deliveries(MESSAGES, 100).await?;
+    let count = waiting.len();
+    for message in waiting {
+        ledger.consume_message(message.id, now).await?;
+    }
+    Ok(count)
+}
