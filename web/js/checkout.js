@@ -162,6 +162,7 @@ async function pay() {
     await follow(accepted.payment_id);
   } catch (error) {
     const unknown = error instanceof ApiError && (error.status === 0 || error.status >= 500);
+    if (error.code === "PAYMENT_ALREADY_OPEN") return follow(error.details.payment_id);
     if (!unknown) sessionStorage.removeItem(slot);
     notice(sentence(error));
     busy(false);
@@ -200,7 +201,7 @@ async function decided(said) {
   if (said.status === "failed") {
     // Whether the seats stay for another card is decided right after the refusal: look until it shows.
     for (let look = 0; look < 8 && (await refresh()) && reservation.status === "held"; look++) await pause(400);
-    const why = said.reason ? ` (${said.reason})` : "";
+    const why = said.reason ? ` (${said.reason.replaceAll("_", " ")})` : "";
     const next = reservation.status === "held" ? "Nothing was charged. You may try another card." : "Nothing was charged, and the seats are on sale again.";
     notice(`The payment was declined${why}. ${next}`);
     if (reservation.status !== "held") over("declined", "The payment was declined.");

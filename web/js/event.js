@@ -26,12 +26,13 @@ const map = new SeatMap(at("map"), { toggle, block: (name) => choose(name), pric
 const live = new Live(id, { section: seatsChanged, overview: countsChanged, mode: liveMode });
 const panel = new QueuePanel((said) => {
   pass = said.pass;
-  showCart();
+  if (cart) showCart();
 });
 const queue = new Queue(id, { answer: (said) => panel.answer(said), trouble: (error) => panel.trouble(error) });
 
 async function open() {
   if (!Number.isInteger(id) || id < 1) {
+    at("columns").hidden = true;
     return notice("This address names no event. Choose one from the list of events.");
   }
   try {
@@ -41,7 +42,7 @@ async function open() {
     layout = await call("browse", "GET", path, { anonymous: true });
   } catch (error) {
     at("title").textContent = "Event";
-    panel.answer({ state: "gone", message: "" }, false);
+    at("columns").hidden = true;
     return notice(sentence(error));
   }
   cart = new Cart(id, Math.min(event.cart_limit ?? 6, event.user_limit ?? 6));

@@ -17,11 +17,11 @@ export class QueuePanel {
     this.#changed = changed;
   }
 
-  answer(said, joinable = true) {
+  answer(said) {
     const state = said.state;
     at("queue").dataset.state = state;
     at("queue-message").textContent = said.message ?? "";
-    at("join").hidden = !joinable || !CAN_JOIN.has(state);
+    at("join").hidden = !CAN_JOIN.has(state);
     at("join").textContent = state === "expired" ? "Join again" : "Join the queue";
     if (state !== "checkout") at("resume").hidden = true;
     this.#place(said, LINE.has(state));

@@ -26,6 +26,7 @@ export class SeatMap {
   constructor(box, told) {
     this.#box = box;
     this.#told = told;
+    this.#listen();
     addEventListener("resize", () => this.#scale());
   }
 
@@ -42,7 +43,6 @@ export class SeatMap {
     this.#svg.setAttribute("aria-multiselectable", "true");
     for (const section of this.#bySection.values()) this.#svg.append(...section.rows.map((row) => this.#drawRow(row)));
     if (this.#seats.length > 0) this.#seats[0].node.setAttribute("tabindex", "0");
-    this.#listen();
     this.#finish();
   }
 
@@ -248,13 +248,14 @@ export class SeatMap {
     seat.title.textContent = name;
   }
 
+  /** On the box, not on the drawing: an SVG element that listens for focus becomes a tab stop itself. */
   #listen() {
-    this.#svg.addEventListener("click", (event) => {
+    this.#box.addEventListener("click", (event) => {
       const seat = event.target.closest?.(".seat")?.seat;
       if (seat) this.#pick(seat);
     });
-    this.#svg.addEventListener("focusin", (event) => this.#rove(event.target.closest(".seat")?.seat));
-    this.#svg.addEventListener("keydown", (event) => {
+    this.#box.addEventListener("focusin", (event) => this.#rove(event.target.closest(".seat")?.seat));
+    this.#box.addEventListener("keydown", (event) => {
       const seat = event.target.closest(".seat")?.seat;
       if (!seat || event.ctrlKey || event.metaKey || event.altKey) return;
       if (event.key === "Enter" || event.key === " ") this.#pick(seat);

@@ -44,13 +44,17 @@ export function signOut() {
   sessionStorage.clear();
 }
 
+const DEVICE = "encore.device";
+
 /** A word that names this device to the wallet; made once. */
 export function device() {
-  let id = localStorage.getItem("encore.device");
-  if (!id) {
-    id = "web-" + randomId();
-    localStorage.setItem("encore.device", id);
-  }
+  return localStorage.getItem(DEVICE) ?? renewDevice();
+}
+
+/** From now on this is another device: the old one's secrets are gone, and a secret is given only once a device. */
+export function renewDevice() {
+  const id = "web-" + randomId();
+  localStorage.setItem(DEVICE, id);
   return id;
 }
 

@@ -50,8 +50,8 @@ function card(record) {
   else qr.append(make("p", { textContent: why(record) }));
   return make(
     "article", { className: "ticket", "data-ticket": ticket.ticket_id, "data-status": ticket.status },
-    make("h2", { textContent: ticket.event_title }),
-    make("p", { className: "hint", textContent: `${ticket.venue} · ${date(ticket.starts_at)}` }),
+    make("h2", { textContent: ticket.event_title || `Event ${ticket.event_id}` }),
+    make("p", { className: "hint", textContent: [ticket.venue, date(ticket.starts_at)].filter(Boolean).join(" · ") }),
     make("p", { className: "seatline", textContent: seatName(ticket) }),
     qr,
     valid && record.key ? left : null,
@@ -63,7 +63,7 @@ function why(record) {
   if (record.ticket.status === "checked_in") return "This ticket has been used.";
   if (record.ticket.status !== "valid") return "This ticket was refunded or withdrawn.";
   if (!canCompute()) return "Codes need a secure connection. Open this page over https.";
-  return "The code could not be fetched yet. Reload this page.";
+  return record.trouble ?? "The code could not be fetched yet. Reload this page.";
 }
 
 /** Draw a new code when its window begins. */

@@ -74,8 +74,8 @@ const DATE = new Intl.DateTimeFormat("en-GB", {
   weekday: "short", day: "numeric", month: "long", year: "numeric", hour: "2-digit", minute: "2-digit",
 });
 
-/** A moment in the fan's own time zone. */
-export const date = (text) => DATE.format(new Date(text));
+/** A moment in the fan's own time zone; nothing for no moment. */
+export const date = (text) => (text ? DATE.format(new Date(text)) : "");
 
 /** Minutes and seconds; rounds up, so that 0:00 means over. */
 export function minutes(ms) {

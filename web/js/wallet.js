@@ -1,8 +1,8 @@
 // The wallet of this device: tickets and the keys of their rotating codes, kept in the browser's own database as keys that no
 // script can read out again. With them the codes need no network.
 
-import { call } from "./api.js";
-import { device } from "./session.js";
+import { call, sentence } from "./api.js";
+import { device, randomId, renewDevice } from "./session.js";
 import { importSecret } from "./ticketcode.js";
 
 const DATABASE = "encore-wallet";
@@ -34,15 +34,17 @@ async function within(mode, work) {
   }
 }
 
-/** What this device keeps: {ticket_id, user, ticket, key, window_seconds, ahead_ms}. */
+/** What this device keeps: {ticket_id, user, ticket, device, key, window_seconds, ahead_ms}. */
 export const kept = () => within("readonly", (store) => store.getAll());
 
 const keep = (record) => within("readwrite", (store) => store.put(record));
 
-/** Forget a fan's tickets on this device. */
+/** Forget a fan's tickets on this device, and tell the shop that it carries them no more. */
 export async function forget(user) {
   const mine = (await kept()).filter((record) => record.user === user);
+  await Promise.allSettled(mine.filter((record) => record.key).map((record) => removeDevice(record.ticket_id, record.device)));
   for (const record of mine) await within("readwrite", (store) => store.delete(record.ticket_id));
+  renewDevice();
 }
 
 /** Keep these tickets as the shop lists them, and fetch the keys that this device lacks. Gives the records. */
@@ -50,8 +52,8 @@ export async function update(user, tickets) {
   const known = new Map((await kept()).map((record) => [record.ticket_id, record]));
   const records = [];
   for (const ticket of tickets) {
-    const old = known.get(ticket.ticket_id);
-    const record = { ticket_id: ticket.ticket_id, user, ticket, ...(old ?? {}), ...{ ticket, user } };
+    const record = { ...known.get(ticket.ticket_id), ticket_id: ticket.ticket_id, user, ticket };
+    delete record.trouble;
     if (!record.key && ticket.status === "valid" && canCompute()) Object.assign(record, await fetchKey(ticket));
     await keep(record);
     records.push(record);
@@ -59,13 +61,26 @@ export async function update(user, tickets) {
   return records;
 }
 
-async function fetchKey(ticket) {
-  const path = `/tickets/${encodeURIComponent(ticket.ticket_id)}/wallet?device=${encodeURIComponent(device())}`;
-  const said = await call("buy", "GET", path);
-  return {
-    key: await importSecret(said.secret),
-    window_seconds: said.window_seconds,
-    // The gate goes by its clock, not by this phone's.
-    ahead_ms: said.server_time_ms - Date.now(),
-  };
+const walletPath = (ticket, carrier) => `/tickets/${encodeURIComponent(ticket)}/wallet?device=${encodeURIComponent(carrier)}`;
+
+const removeDevice = (ticket, carrier) => call("buy", "DELETE", walletPath(ticket, carrier), { key: randomId(), once: true });
+
+/** A secret is given once a device. If that one answer was lost on its way, this becomes another device and asks again. */
+async function fetchKey(ticket, again = true) {
+  const carrier = device();
+  try {
+    const said = await call("buy", "GET", walletPath(ticket.ticket_id, carrier));
+    return {
+      device: carrier,
+      key: await importSecret(said.secret),
+      window_seconds: said.window_seconds,
+      // The gate goes by its clock, not by this phone's.
+      ahead_ms: said.server_time_ms - Date.now(),
+    };
+  } catch (error) {
+    if (!again || !["WALLET_ALREADY_GIVEN", "DEVICE_REVOKED"].includes(error.code)) return { trouble: sentence(error) };
+    await removeDevice(ticket.ticket_id, carrier).catch(() => {});
+    renewDevice();
+    return fetchKey(ticket, false);
+  }
 }
