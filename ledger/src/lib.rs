@@ -17,6 +17,7 @@ pub mod refunds;
 pub mod sealing;
 pub mod settlement;
 pub mod tickets;
+pub mod wallets;
 
 pub use audit::Audit;
 pub use catalogue::Catalogue;
@@ -30,17 +31,42 @@ pub use refunds::Refunds;
 pub use sealing::Sealer;
 pub use settlement::Settlement;
 pub use tickets::Tickets;
+pub use wallets::Wallets;
 
 /// What an operation gives, or why its surroundings failed.
 pub type Result<T, E = LedgerError> = std::result::Result<T, E>;
 
 /// Everything a ledger does; cheap to clone.
 pub trait Ledger:
-    Payments + Settlement + Refunds + Tickets + Outbox + Notices + Catalogue + Audit + Clone + Send + Sync + 'static
+    Payments
+    + Settlement
+    + Refunds
+    + Tickets
+    + Wallets
+    + Outbox
+    + Notices
+    + Catalogue
+    + Audit
+    + Clone
+    + Send
+    + Sync
+    + 'static
 {
 }
 
 impl<L> Ledger for L where
-    L: Payments + Settlement + Refunds + Tickets + Outbox + Notices + Catalogue + Audit + Clone + Send + Sync + 'static
+    L: Payments
+        + Settlement
+        + Refunds
+        + Tickets
+        + Wallets
+        + Outbox
+        + Notices
+        + Catalogue
+        + Audit
+        + Clone
+        + Send
+        + Sync
+        + 'static
 {
 }

@@ -6,9 +6,9 @@ mod money;
 mod paying;
 mod refunding;
 
+use crate::Ledger;
 use crate::payments::{AttachOutcome, BeginOutcome, BeginPayment, PaymentView, SeatLine};
 use crate::settlement::SettleOutcome;
-use crate::Ledger;
 use domain::ids::{Bucket, EventId, PaymentId, ReservationId, SeatIndex, SeatRef, SectionId, UserId};
 use domain::inventory::record::QuotedSeat;
 use domain::money::{Currency, Minor};
@@ -24,6 +24,7 @@ pub async fn run_all<L: Ledger>(ledger: &L) {
     paying::processing_is_neither_outcome(ledger).await;
     money::an_event_is_recorded_once(ledger).await;
     money::an_unknown_reference_is_told_to_come_again(ledger).await;
+    money::a_payment_given_up_and_charged_is_refunded(ledger).await;
     money::another_amount_never_sells(ledger).await;
     money::the_first_outcome_wins(ledger).await;
     money::the_second_guard_refuses_a_seat_sold_twice(ledger).await;

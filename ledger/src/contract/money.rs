@@ -48,6 +48,18 @@ pub(super) async fn an_unknown_reference_is_told_to_come_again<L: Ledger>(ledger
     assert_eq!(about(open(later(15 * 60_000)).await), 0, "it has explained itself");
 }
 
+pub(super) async fn a_payment_given_up_and_charged_is_refunded<L: Ledger>(ledger: &L) {
+    let order = Order::new(ledger, 209);
+    order.begin().await;
+    ledger.fail_payment(order.payment, "provider_unavailable", NOW).await.expect("fail");
+    let event = order.captured(order.amount(), order.currency);
+    assert_eq!(ledger.record_event(&event, NOW).await.expect("record"), WebhookOutcome::Recorded);
+    assert_eq!(order.view().await.state, PaymentState::Captured);
+    ledger.settle_refund(order.payment, RefundReason::TooLate, NOW).await.expect("settle");
+    let due = ledger.refunds_due(NOW, 1_000).await.expect("read");
+    assert!(due.iter().any(|task| task.payment == order.payment && task.reference == order.reference()));
+}
+
 pub(super) async fn another_amount_never_sells<L: Ledger>(ledger: &L) {
     let wrong = [(Minor(2_400), Currency::EUR), (Minor(2_500), Currency::JPY)];
     for (number, (amount, currency)) in (203..).zip(wrong) {

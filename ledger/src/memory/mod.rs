@@ -6,6 +6,7 @@ mod money;
 mod payments;
 mod reads;
 mod settlement;
+mod wallets;
 
 use crate::catalogue::Publication;
 use crate::notices::{Incident, Notice};
@@ -39,6 +40,8 @@ struct State {
     outcomes: BTreeMap<PaymentId, bool>,
     bookings: BTreeMap<BookingId, Booked>,
     tickets: BTreeMap<TicketId, Ticket>,
+    /// When each device was given a ticket's secret, and whether it was removed.
+    devices: BTreeMap<TicketId, BTreeMap<String, (WallMs, bool)>>,
     refunds: BTreeMap<RefundId, Refund>,
     outbox: Vec<Fact>,
     deliveries: BTreeSet<(String, u64)>,

@@ -23,7 +23,10 @@ impl State {
             self.raise("conflicting_webhook", &event.id, detail, now);
             return WebhookOutcome::ConflictingDuplicate;
         }
-        let payment = event.fact.reference().map(|reference| (reference, self.by_reference(reference)));
+        let payment = event
+            .fact
+            .reference()
+            .map(|reference| (reference, self.by_reference(reference).or_else(|| self.adopt(&event.fact, reference))));
         match payment {
             Some((reference, None)) => {
                 let detail = json!({"event": event.id, "kind": event.kind});
@@ -40,6 +43,14 @@ impl State {
                 WebhookOutcome::Recorded
             }
         }
+    }
+
+    /// A payment that was given up and charged nevertheless takes the reference of the event that names it.
+    fn adopt(&mut self, fact: &ProviderFact, reference: &str) -> Option<PaymentId> {
+        let ProviderFact::Captured { payment: Some(named), .. } = fact else { return None };
+        let payment = self.payments.get_mut(named)?;
+        let lost = payment.view.state == PaymentState::Failed && payment.view.reference.is_none();
+        lost.then(|| payment.view.reference = Some(reference.to_owned())).map(|()| *named)
     }
 
     fn apply(&mut self, id: PaymentId, fact: &ProviderFact, now: WallMs) -> WebhookOutcome {

@@ -24,7 +24,10 @@ pub(super) async fn record(
     now: WallMs,
 ) -> Result<WebhookOutcome> {
     let locked = match event.fact.reference() {
-        Some(reference) => lock_by_reference(connection, reference).await?,
+        Some(reference) => match lock_by_reference(connection, reference).await? {
+            None => adopt(connection, &event.fact, reference).await?,
+            known => known,
+        },
         None => None,
     };
     if locked.is_none() && event.fact.reference().is_some() {
@@ -58,6 +61,21 @@ async fn lock_by_reference(connection: &mut PgConnection, reference: &str) -> Re
         .fetch_optional(connection)
         .await
         .map_err(error)?;
+    row.as_ref().map(Locked::read).transpose()
+}
+
+/// A payment that was given up because the provider did not answer, and that it charged nevertheless: the event names it,
+/// so it takes the reference and the money goes back.
+async fn adopt(connection: &mut PgConnection, fact: &ProviderFact, reference: &str) -> Result<Option<Locked>> {
+    let ProviderFact::Captured { payment: Some(payment), .. } = fact else { return Ok(None) };
+    let row = sqlx::query(
+        "UPDATE payments SET reference = $2 WHERE id = $1 AND state = 'FAILED' AND reference IS NULL RETURNING *",
+    )
+    .bind(payment.to_string())
+    .bind(reference)
+    .fetch_optional(connection)
+    .await
+    .map_err(error)?;
     row.as_ref().map(Locked::read).transpose()
 }
 

@@ -10,9 +10,13 @@ mod notices;
 mod outbox;
 mod payments;
 mod refunds;
+mod roles;
 mod rows;
 mod settlement;
 mod tickets;
+mod wallets;
+
+pub use roles::set_passwords;
 
 use crate::{LedgerError, Result};
 use serde::{Deserialize, Serialize};
