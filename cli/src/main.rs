@@ -1,3 +1,7 @@
-//! Entry point.
+//! Entry point of the one binary; everything is in the library beside it, where the tests can reach it.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    encore::commands::main()
+}

@@ -1,0 +1,75 @@
+//! Publishing: the ledger's catalogue is the system of record and is written first; the store gets a copy of the same
+//! version. A crash in between is mended by running it again.
+
+use super::{Desk, now};
+use anyhow::{Context, Result};
+use domain::ids::EventId;
+use domain::plan::{self, EventFile};
+use ledger::Catalogue;
+use ledger::catalogue::{Promotion, Publication};
+use raft_store::client;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// What the command line says otherwise than the file.
+pub struct Changes {
+    pub hold_ttl_s: Option<u32>,
+    pub queue_capacity: Option<u32>,
+}
+
+pub async fn run(desk: &Desk, file: &Path, unless_published: bool, changes: Changes) -> Result<()> {
+    let mut event = read(file)?;
+    if let Some(seconds) = changes.hold_ttl_s {
+        event.hold_ttl_s = seconds;
+    }
+    if let Some(capacity) = changes.queue_capacity {
+        event.queue.capacity = capacity;
+    }
+    let known = desk.ledger.publication(EventId(event.id)).await.context("the ledger's catalogue")?;
+    let publication = match known {
+        Some(known) if unless_published => known,
+        known => {
+            let version = known.map_or(1, |known| known.event.version + 1);
+            let publication = from_plan(event.build(version, now(), &plans(file, &event)?)?);
+            desk.ledger.publish(&publication).await.context("the ledger's catalogue")?;
+            publication
+        }
+    };
+    let Publication { event, plans, promotions } = publication;
+    let promotions = promotions.into_iter().map(|Promotion { code, discount_bps, cap }| client::Promotion {
+        code,
+        discount_bps,
+        cap,
+    });
+    let (id, title, version) = (event.id, event.title.clone(), event.version);
+    let seats: u64 = plans.iter().map(|plan| u64::from(plan.capacity)).sum();
+    let sections = plans.len();
+    desk.store.publish(event, plans, promotions.collect(), Vec::new()).await.context("the store")?;
+    println!("Event {id}, “{title}”: {seats} places in {sections} sections, version {version}.");
+    Ok(())
+}
+
+fn read(file: &Path) -> Result<EventFile> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?;
+    EventFile::parse(&text).with_context(|| format!("{}", file.display()))
+}
+
+/// The plan files that an event file names, which stand beside it.
+fn plans(file: &Path, event: &EventFile) -> Result<BTreeMap<String, String>> {
+    let folder = file.parent().unwrap_or(Path::new("."));
+    let read = |name: &str| {
+        let path = folder.join(name);
+        let text = std::fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
+        Ok((name.to_owned(), text))
+    };
+    event.plan_files().into_iter().map(read).collect()
+}
+
+fn from_plan(publication: plan::Publication) -> Publication {
+    let plan::Publication { event, plans, promotions } = publication;
+    let promotions = promotions
+        .into_iter()
+        .map(|plan::Promotion { code, discount_bps, cap }| Promotion { code, discount_bps, cap })
+        .collect();
+    Publication { event, plans, promotions }
+}

@@ -1,0 +1,115 @@
+//! Where everything of one stack is: its folders, and the ports that it keeps from one start to the next.
+
+use super::part::Part;
+use super::ports::Ports;
+use anyhow::{Context, Result};
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// One address of one part: a process may listen for more than its fans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Door {
+    /// What it is there for; also `/healthz`, `/readyz` and `/metrics`.
+    Main,
+    /// Another: gRPC of a node, the operators' listener of an API process or of the waiting room.
+    Second,
+}
+
+/// Folders and ports of one stack.
+pub struct Places {
+    dir: PathBuf,
+    ports: BTreeMap<String, u16>,
+    claims: Ports,
+}
+
+impl Places {
+    /// Those of the folder `dir`, which is made when it is missing. Ports of an earlier start are taken again.
+    pub fn open(dir: &Path) -> Result<Self> {
+        fs::create_dir_all(dir).with_context(|| format!("{} cannot be made", dir.display()))?;
+        let dir = dir.canonicalize()?;
+        // PostgreSQL's user must pass through; what is secret is in folders of its own.
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o711))?;
+        for folder in ["config", "secrets", "logs", "data", "mail"] {
+            fs::create_dir_all(dir.join(folder))?;
+            let open = if folder == "data" { 0o711 } else { 0o700 };
+            fs::set_permissions(dir.join(folder), fs::Permissions::from_mode(open))?;
+        }
+        let mut claims = Ports::default();
+        let ports: BTreeMap<String, u16> = match fs::read_to_string(dir.join("ports.json")) {
+            Ok(text) => serde_json::from_str(&text).context("ports.json is damaged")?,
+            Err(_) => BTreeMap::new(),
+        };
+        for port in ports.values() {
+            claims.reclaim(*port)?;
+        }
+        Ok(Self { dir, ports, claims })
+    }
+
+    /// The folder of all.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Where a part keeps its data.
+    pub fn data(&self, part: Part) -> PathBuf {
+        self.dir.join("data").join(part.to_string())
+    }
+
+    /// Where a part writes its log.
+    pub fn log(&self, part: Part) -> PathBuf {
+        self.dir.join("logs").join(format!("{part}.log"))
+    }
+
+    /// A part's settings.
+    pub fn config(&self, part: Part) -> PathBuf {
+        self.dir.join("config").join(format!("{part}.toml"))
+    }
+
+    /// A file with a secret.
+    pub fn secret(&self, name: &str) -> PathBuf {
+        self.dir.join("secrets").join(name)
+    }
+
+    /// Where mail is put.
+    pub fn mail(&self) -> PathBuf {
+        self.dir.join("mail")
+    }
+
+    /// This port for this door, from now on. Fails when another program has it.
+    pub fn fix_port(&mut self, part: Part, door: Door, port: u16) -> Result<()> {
+        if self.ports.get(&name(part, door)) != Some(&port) {
+            self.claims.reclaim(port)?;
+            self.ports.insert(name(part, door), port);
+        }
+        self.write_ports()
+    }
+
+    /// The port of a door; chosen when it is first asked for, and kept.
+    pub fn port(&mut self, part: Part, door: Door) -> Result<u16> {
+        if let Some(port) = self.known_port(part, door) {
+            return Ok(port);
+        }
+        let port = self.claims.claim()?;
+        self.ports.insert(name(part, door), port);
+        self.write_ports()?;
+        Ok(port)
+    }
+
+    /// The port of a door, if it has one.
+    pub fn known_port(&self, part: Part, door: Door) -> Option<u16> {
+        self.ports.get(&name(part, door)).copied()
+    }
+
+    fn write_ports(&self) -> Result<()> {
+        Ok(fs::write(self.dir.join("ports.json"), serde_json::to_string_pretty(&self.ports)?)?)
+    }
+}
+
+fn name(part: Part, door: Door) -> String {
+    match door {
+        Door::Main => part.to_string(),
+        Door::Second => format!("{part}/second"),
+    }
+}

@@ -1,0 +1,246 @@
+//! The settings of every part of a private stack: files that only their owner can read, because some hold passwords.
+
+use super::part::Part;
+use super::places::{Door, Places};
+use super::postgres::{DATABASE, SUPERUSER};
+use super::secrets::Secrets;
+use super::stack::Options;
+use crate::commands::api::{ApiSettings, Plane};
+use crate::commands::fulfillment::FulfillmentSettings;
+use crate::commands::gate::GateSettings;
+use crate::commands::node::NodeSettings;
+use crate::commands::operator::OperatorSettings;
+use crate::commands::provider::ProviderSettings;
+use crate::commands::queue::QueueSettings;
+use crate::config::LogSettings;
+use anyhow::{Context, Result};
+use domain::ids::NodeId;
+use gate::manifest::OrganiserKey;
+use ledger::postgres::Config as LedgerConfig;
+use raft_store::NodeConfig;
+use raft_store::client::ClientConfig;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use telemetry::LogFormat;
+
+/// Nodes of the store.
+pub const NODES: u8 = 3;
+
+fn secret_file(path: &Path, text: &str) -> Result<()> {
+    let mut open = fs::OpenOptions::new();
+    open.create(true).truncate(true).write(true).mode(0o600);
+    let written = open.open(path).and_then(|mut file| file.write_all(text.as_bytes()));
+    written.with_context(|| format!("{} cannot be written", path.display()))
+}
+
+/// The key files that processes read.
+pub fn write_keys(places: &Places, secrets: &Secrets) -> Result<()> {
+    secret_file(&places.secret("fan-keys.json"), &secrets.fans()?.key_set())?;
+    secret_file(&places.secret("pass-key.pem"), &secrets.pass_pem)?;
+    secret_file(&places.secret("pass-keys.json"), &secrets.passes()?.key_set())?;
+    secret_file(&places.secret("sealing.key"), &secrets.sealing_key)?;
+    secret_file(&places.secret("organiser.key"), &secrets.organiser_key)
+}
+
+/// What a part is started with.
+pub fn arguments(part: Part, places: &Places) -> Vec<OsString> {
+    let words: &[&str] = match part {
+        Part::Node(_) => &["node"],
+        Part::Provider => &["provider-simulator"],
+        Part::Queue => &["queue"],
+        Part::Browse | Part::Buy(_) | Part::Webhook => &["api"],
+        Part::Fulfillment => &["fulfillment"],
+        Part::Gate(_) => &["gate"],
+        Part::Manifests => &["admin", "manifest", "--watch"],
+        // Servers of others, which are told what they need by their own modules.
+        Part::Postgres | Part::Redis => &[],
+    };
+    let mut arguments: Vec<OsString> = words.iter().map(OsString::from).collect();
+    let config = if part == Part::Manifests { operator_config(places) } else { places.config(part) };
+    arguments.extend(["--exit-on-stdin-eof".into(), "--config".into(), config.into()]);
+    arguments
+}
+
+/// The settings of `encore migrate` and `encore admin`.
+pub fn operator_config(places: &Places) -> PathBuf {
+    places.dir().join("config").join("operator.toml")
+}
+
+/// Where clients reach the nodes.
+pub fn endpoints(places: &Places) -> Vec<String> {
+    let port = |number| places.known_port(Part::Node(number), Door::Second);
+    (1..=NODES).filter_map(port).map(|port| format!("127.0.0.1:{port}")).collect()
+}
+
+/// Write a part's settings. Every port must have been chosen.
+pub fn write(part: Part, places: &Places, secrets: &Secrets, options: &Options) -> Result<()> {
+    let make = Maker { places, secrets, options };
+    match part {
+        Part::Postgres | Part::Redis => Ok(()),
+        Part::Node(number) => make.file(part, &make.node(number)?),
+        Part::Provider => make.file(part, &make.provider()?),
+        Part::Queue => make.file(part, &make.queue()?),
+        Part::Browse | Part::Buy(_) | Part::Webhook => make.file(part, &make.api(part)?),
+        Part::Fulfillment => make.file(part, &make.fulfillment()?),
+        Part::Gate(_) => make.file(part, &make.gate(part)?),
+        Part::Manifests => write_file(&operator_config(places), &make.operator()?),
+    }
+}
+
+fn write_file<T: Serialize>(path: &Path, settings: &T) -> Result<()> {
+    // Through JSON's value, so that what is not set can be left out: TOML has no word for it.
+    let mut value = serde_json::to_value(settings)?;
+    crate::config::redact::drop_nulls(&mut value);
+    secret_file(path, &toml::to_string(&value)?)
+}
+
+struct Maker<'a> {
+    places: &'a Places,
+    secrets: &'a Secrets,
+    options: &'a Options,
+}
+
+impl Maker<'_> {
+    fn file<T: Serialize>(&self, part: Part, settings: &T) -> Result<()> {
+        write_file(&self.places.config(part), settings)
+    }
+
+    fn address(&self, part: Part, door: Door) -> Result<SocketAddr> {
+        let port = self.places.known_port(part, door).with_context(|| format!("{part} has no port yet"))?;
+        Ok(([127, 0, 0, 1], port).into())
+    }
+
+    fn url(&self, part: Part) -> Result<String> {
+        Ok(format!("http://{}", self.address(part, Door::Main)?))
+    }
+
+    fn log(&self) -> LogSettings {
+        LogSettings { format: LogFormat::Json, filter: self.options.log_filter.clone() }
+    }
+
+    fn store(&self) -> ClientConfig {
+        ClientConfig::with_endpoints(endpoints(self.places))
+    }
+
+    fn ledger(&self, role: &str, password: &str, max_connections: u32) -> Result<LedgerConfig> {
+        let address = self.address(Part::Postgres, Door::Main)?;
+        let url = format!("postgres://{role}:{password}@{address}/{DATABASE}");
+        Ok(LedgerConfig { url, max_connections, ..LedgerConfig::default() })
+    }
+
+    fn redis_url(&self) -> Result<String> {
+        Ok(format!("redis://:{}@{}/", self.secrets.redis, self.address(Part::Redis, Door::Main)?))
+    }
+
+    fn node(&self, number: u8) -> Result<NodeSettings> {
+        let mut peers = BTreeMap::new();
+        for peer in 1..=NODES {
+            peers.insert(NodeId(peer.into()), self.address(Part::Node(peer), Door::Second)?.to_string());
+        }
+        let part = Part::Node(number);
+        let node =
+            NodeConfig { id: NodeId(number.into()), data: self.places.data(part), peers, ..NodeConfig::default() };
+        Ok(NodeSettings { listen: self.address(part, Door::Main)?, log: self.log(), node })
+    }
+
+    fn provider(&self) -> Result<ProviderSettings> {
+        let mut settings = ProviderSettings { listen: self.address(Part::Provider, Door::Main)?, ..Default::default() };
+        settings.log = self.log();
+        let data = self.places.data(Part::Provider);
+        fs::create_dir_all(&data)?;
+        settings.provider.journal = data.join("books.jsonl");
+        settings.provider.api_key = self.secrets.provider_key.clone();
+        settings.provider.webhook_url = format!("{}/api/v1/webhooks/payments/stripe", self.url(Part::Webhook)?);
+        settings.provider.webhook_secret = self.secrets.webhook_secret.clone();
+        Ok(settings)
+    }
+
+    fn queue(&self) -> Result<QueueSettings> {
+        let listen = self.address(Part::Queue, Door::Main)?;
+        let mut settings = QueueSettings { listen, log: self.log(), store: self.store(), ..QueueSettings::default() };
+        settings.queue.redis_url = self.redis_url()?;
+        settings.queue.fan_key_set_file = self.places.secret("fan-keys.json");
+        settings.queue.pass_key_file = self.places.secret("pass-key.pem");
+        settings.queue.admin_listen = Some(self.address(Part::Queue, Door::Second)?);
+        Ok(settings)
+    }
+
+    fn api(&self, part: Part) -> Result<ApiSettings> {
+        let mut settings =
+            ApiSettings { listen: self.address(part, Door::Main)?, log: self.log(), ..Default::default() };
+        settings.store = self.store();
+        settings.api.public.queue = self.url(Part::Queue)?;
+        settings.api.public.buy = self.url(Part::Buy(1))?;
+        settings.api.allowed_origins = vec![self.url(Part::Browse)?];
+        match part {
+            Part::Browse => settings.planes = vec![Plane::Browse],
+            Part::Webhook => {
+                settings.planes = vec![Plane::Webhook];
+                settings.ledger = self.ledger("encore_webhook", &self.secrets.webhook, 8)?;
+                settings.webhook_secrets =
+                    BTreeMap::from([("stripe".to_owned(), vec![self.secrets.webhook_secret.clone()])]);
+            }
+            _ => {
+                settings.planes = vec![Plane::Buy];
+                settings.admin_listen = Some(self.address(part, Door::Second)?);
+                settings.ledger = self.ledger("encore_buy", &self.secrets.buy, 16)?;
+                settings.redis_url = self.redis_url()?;
+                settings.fan_key_set_file = self.places.secret("fan-keys.json");
+                settings.pass_key_set_file = self.places.secret("pass-keys.json");
+                settings.sealing_key_file = self.places.secret("sealing.key");
+            }
+        }
+        Ok(settings)
+    }
+
+    fn fulfillment(&self) -> Result<FulfillmentSettings> {
+        let listen = self.address(Part::Fulfillment, Door::Main)?;
+        let mut settings = FulfillmentSettings { listen, log: self.log(), ..FulfillmentSettings::default() };
+        settings.store = self.store();
+        settings.ledger = self.ledger("encore_relay", &self.secrets.relay, 8)?;
+        settings.provider.base_url = self.url(Part::Provider)?;
+        settings.provider.api_key = self.secrets.provider_key.clone();
+        settings.sealing_key_file = self.places.secret("sealing.key");
+        settings.fulfillment.mail_folder = self.places.mail();
+        Ok(settings)
+    }
+
+    fn gate(&self, part: Part) -> Result<GateSettings> {
+        let mut settings =
+            GateSettings { listen: self.address(part, Door::Main)?, log: self.log(), ..Default::default() };
+        // One venue: all its gates share one ledger.
+        let venue = self.places.dir().join("data").join("venue");
+        fs::create_dir_all(&venue)?;
+        settings.gate.database = venue.join("gate.sqlite");
+        let organiser: OrganiserKey = self.secrets.organiser_key.parse()?;
+        settings.gate.manifest_key = organiser.gate_key().to_text();
+        Ok(settings)
+    }
+
+    fn operator(&self) -> Result<OperatorSettings> {
+        let secrets = self.secrets;
+        let passwords = [
+            ("encore_buy", &secrets.buy),
+            ("encore_webhook", &secrets.webhook),
+            ("encore_relay", &secrets.relay),
+            ("encore_browse", &secrets.browse),
+        ];
+        let mut gates = Vec::new();
+        for gate in 1..=self.options.gates {
+            gates.push(self.url(Part::Gate(gate))?);
+        }
+        let mut settings = OperatorSettings { store: self.store(), gates, ..OperatorSettings::default() };
+        settings.ledger = self.ledger(SUPERUSER, &secrets.postgres, 2)?;
+        settings.role_passwords = passwords.map(|(role, password)| (role.to_owned(), password.clone())).into();
+        settings.sealing_key_file = self.places.secret("sealing.key");
+        settings.organiser_key_file = self.places.secret("organiser.key");
+        settings.provider_url = Some(self.url(Part::Provider)?);
+        Ok(settings)
+    }
+}
