@@ -3,6 +3,7 @@
 use crate::snapshot;
 use crate::transport::{Lane, PeerCall, PeerRequest, Transport, TransportError};
 use crate::types::{Raft, Snapshot, SnapshotData, TypeConfig, Vote};
+use crate::wire;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use domain::ids::{GroupId, NodeId};
 use openraft::alias::VoteOf;
@@ -110,15 +111,8 @@ impl Connection {
             timeout: option.hard_ttl(),
         };
         let answer = self.transport.call(request).await.map_err(|error| Unreachable::new(&error))?;
-        postcard::from_bytes(&answer).map_err(|error| self.unreadable(&error))
-    }
-
-    fn encode<T: Serialize>(&self, message: &T) -> Result<Bytes, Unreachable<TypeConfig>> {
-        postcard::to_stdvec(message).map(Bytes::from).map_err(|error| self.unreadable(&error))
-    }
-
-    fn unreadable(&self, error: &postcard::Error) -> Unreachable<TypeConfig> {
-        Unreachable::new(&TransportError { to: self.to, reason: error.to_string() })
+        wire::decode("answer", &answer)
+            .map_err(|error| Unreachable::new(&TransportError { to: self.to, reason: error.to_string() }))
     }
 
     async fn exchange<Q: Serialize, A: DeserializeOwned>(
@@ -127,8 +121,7 @@ impl Connection {
         message: &Q,
         option: &RPCOption,
     ) -> Result<A, RPCError<TypeConfig>> {
-        let body = self.encode(message)?;
-        Ok(self.ask(call, body, option).await?)
+        Ok(self.ask(call, wire::encode(message), option).await?)
     }
 }
 
@@ -185,16 +178,16 @@ impl RaftNetworkV2<TypeConfig> for Connection {
 }
 
 fn encode<T: Serialize>(message: &T) -> Result<Bytes, PeerRefusal> {
-    postcard::to_stdvec(message).map(Bytes::from).map_err(|error| PeerRefusal::Unreadable(error.to_string()))
+    Ok(wire::encode(message))
 }
 
 fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, PeerRefusal> {
-    postcard::from_bytes(bytes).map_err(|error| PeerRefusal::Unreadable(error.to_string()))
+    wire::decode("message", bytes).map_err(|error| PeerRefusal::Unreadable(error.to_string()))
 }
 
 /// Length of the vote, the vote, and the snapshot as it is on disk, checksum included.
 fn encode_snapshot(vote: &Vote, snapshot: &Snapshot) -> std::io::Result<Bytes> {
-    let vote = postcard::to_stdvec(vote).map_err(std::io::Error::other)?;
+    let vote = wire::encode(vote);
     let snapshot = snapshot::encode(&snapshot.meta, &snapshot.snapshot)?;
     let mut bytes = BytesMut::with_capacity(4 + vote.len() + snapshot.len());
     bytes.put_u32_le(u32::try_from(vote.len()).map_err(std::io::Error::other)?);

@@ -27,6 +27,9 @@ impl SnapshotStore {
     /// The snapshot of `group` in `folder`, which is created.
     pub async fn open(disk: Arc<dyn Disk>, folder: PathBuf, group: GroupId) -> io::Result<Self> {
         disk.create_folder(folder.clone()).await?;
+        // A killed process may have renamed a snapshot into place without making that durable: the log may be purged
+        // behind what is found here, so it must not come undone.
+        disk.sync_folder(folder.clone()).await?;
         Ok(Self { disk, file: folder.join(format!("group-{group}.snapshot")), saved: Arc::default() })
     }
 
@@ -61,7 +64,7 @@ impl SnapshotStore {
 
 /// Head and state as one checksummed piece; what travels between nodes, too.
 pub fn encode(meta: &SnapshotMeta, state: &[u8]) -> io::Result<Bytes> {
-    let head = postcard::to_stdvec(meta).map_err(io::Error::other)?;
+    let head = crate::wire::encode(meta);
     let mut bytes = BytesMut::with_capacity(FIXED + head.len() + state.len());
     bytes.put_slice(&MAGIC);
     bytes.put_u32_le(0);
@@ -81,6 +84,6 @@ pub fn decode(bytes: &Bytes) -> Option<Snapshot> {
     }
     let head = u32::from_le_bytes(fixed[12..16].try_into().ok()?) as usize;
     let end = FIXED.checked_add(head)?;
-    let meta = postcard::from_bytes(bytes.get(FIXED..end)?).ok()?;
+    let meta = crate::wire::decode("snapshot head", bytes.get(FIXED..end)?).ok()?;
     Some(Snapshot { meta, snapshot: bytes.slice(end..) })
 }

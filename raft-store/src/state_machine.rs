@@ -3,7 +3,6 @@
 use crate::runtime::{Instant, now};
 use crate::snapshot::SnapshotStore;
 use crate::types::{Applied, LogId, Snapshot, SnapshotData, SnapshotMeta, StoredMembership, TypeConfig};
-use bytes::Bytes;
 use domain::ids::{GroupId, Partition};
 use domain::inventory::{Entry, Group, Outcome, SeatChange};
 use futures::{Stream, TryStreamExt};
@@ -141,8 +140,8 @@ impl StateMachine {
 
 impl State {
     fn restore(&mut self, meta: &SnapshotMeta, bytes: &[u8]) -> io::Result<()> {
-        self.machine =
-            postcard::from_bytes(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        self.machine = crate::wire::decode("snapshot", bytes)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         self.applied = meta.last_log_id;
         let hosted = self.machine.partitions().into_iter().map(|hosted| hosted.partition);
         self.versions = hosted.filter_map(|p| self.machine.version(&p).map(|version| (p, version))).collect();
@@ -159,7 +158,7 @@ impl RaftSnapshotBuilder<TypeConfig> for StateMachine {
         let (meta, bytes) = {
             let state = self.state();
             let meta = SnapshotMeta { last_log_id: state.applied, last_membership: state.membership.clone() };
-            (meta, Bytes::from(postcard::to_stdvec(&state.machine).map_err(io::Error::other)?))
+            (meta, crate::wire::encode(&state.machine))
         };
         self.0.snapshots.save(&meta, &bytes).await?;
         Ok(Snapshot { meta, snapshot: bytes })

@@ -140,7 +140,7 @@ impl Client {
 
     /// The same for each section.
     pub async fn stock_by_section(&self, event: EventId) -> Result<BTreeMap<SectionId, Stock>, ClientError> {
-        let sections = self.router.event_placement(event).await?.sections.clone();
+        let sections = self.router.event_placement(event).await?.sections;
         let asked = sections.into_iter().map(|section| async move {
             match self.query(Partition::Seats { event, section }, Query::Stock, Freshness::Any).await? {
                 Answer::Stock(stock) => Ok((section, stock)),
