@@ -27,6 +27,16 @@ pub struct NodeConfig {
     pub segment_bytes: u64,
     /// Whether ownership changes are indexed for `encore admin history`.
     pub seat_history: bool,
+    /// Faults to switch back on, so that the simulation can prove that it would find them. Not configurable.
+    #[serde(skip)]
+    pub known_bugs: KnownBugs,
+}
+
+/// Mended faults. All off, except in the simulation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KnownBugs {
+    /// A restarted leader goes on without an election, although it may have lost the unsynced tail of its log.
+    pub leader_restore: bool,
 }
 
 impl Default for NodeConfig {
@@ -41,6 +51,7 @@ impl Default for NodeConfig {
             timing: Timing::default(),
             segment_bytes: 64 << 20,
             seat_history: true,
+            known_bugs: KnownBugs::default(),
         }
     }
 }

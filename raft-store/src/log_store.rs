@@ -158,9 +158,12 @@ impl RaftLogStorage<TypeConfig> for LogStore {
 }
 
 fn encode<T: Serialize>(value: &T) -> io::Result<Bytes> {
-    postcard::to_stdvec(value).map(Bytes::from).map_err(io::Error::other)
+    Ok(crate::wire::encode(value))
 }
 
 fn decode<T: DeserializeOwned>(bytes: &[u8]) -> io::Result<T> {
-    postcard::from_bytes(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+    crate::wire::decode("log record", bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
+
+#[cfg(test)]
+mod tests;

@@ -187,7 +187,7 @@ pub(crate) fn raft_config(config: &NodeConfig) -> Result<Arc<Config>, StartError
         replication_lag_threshold: config.snapshot_every.saturating_mul(2),
         install_snapshot_timeout: 60_000,
         enable_pre_vote: Some(true),
-        enable_leader_restore: Some(false),
+        enable_leader_restore: Some(config.known_bugs.leader_restore),
         backoff: "20ms 40ms 80ms ...500ms".to_owned(),
         ..Config::default()
     };

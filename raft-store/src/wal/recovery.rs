@@ -107,6 +107,9 @@ pub struct Recovered {
 /// Reads all segments.
 pub async fn recover(disk: &dyn Disk, folder: &Path, node: NodeId) -> Result<Recovered, WalError> {
     disk.create_folder(folder.to_path_buf()).await?;
+    // A killed process may have left names and bytes that only the kernel knows of. What is read here is built upon, so it
+    // must be as durable as everything else before anything is promised on it.
+    disk.sync_folder(folder.to_path_buf()).await?;
     let names = disk.list(folder.to_path_buf()).await?;
     let numbers: Vec<u64> = names.iter().filter_map(|name| segment::number(name)).collect();
     let mut recovered = Recovered::default();
@@ -136,6 +139,9 @@ async fn read_segment(
     last: bool,
     recovered: &mut Recovered,
 ) -> Result<(), WalError> {
+    if last {
+        disk.sync(file.clone()).await?;
+    }
     let bytes = disk.read(file.clone()).await?;
     let damaged = |offset: usize, what: &str| WalError::Damaged {
         file: file.clone(),
