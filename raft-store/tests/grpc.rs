@@ -7,9 +7,11 @@ use domain::inventory::query::SeatState;
 use domain::inventory::{Outcome, Refusal, ReservationView, Status};
 use domain::money::{Currency, Minor};
 use futures::StreamExt;
+use raft_store::NodeConfig;
 use raft_store::client::{Client, ClientConfig, ClientError, NodeAnswer, WatchItem};
+use raft_store::wire::frames::peer_client::PeerClient;
 use raft_store::wire::frames::store_client::StoreClient;
-use raft_store::wire::frames::{Ask, AskFrame, Read, WatchRequest, answer, ask};
+use raft_store::wire::frames::{Ask, AskFrame, PeerCall, Read, SnapshotPiece, WatchRequest, answer, ask};
 use served::{EVENT, IDS, Store, begin, event, eventually, plan};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -183,7 +185,7 @@ async fn next(watch: &mut (impl futures::Stream<Item = WatchItem> + Unpin)) -> W
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_queue_says_so_and_nothing_is_lost() {
-    let store = Store::with_queue(8).await;
+    let store = Store::tuned(NodeConfig { proposal_queue: 8, ..NodeConfig::default() }).await;
     let client = on_sale(&store, 100).await;
     let asked = (0..1_000).map(|number| {
         let client = client.clone();
@@ -261,4 +263,55 @@ async fn a_client_without_nodes_fails_in_words_and_recovers() {
     }
     hold(&client, 2, &[(0, 1)]).await;
     assert_eq!(client.owners(EVENT, SectionId(0)).await.unwrap().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_was_away_too_long_gets_a_snapshot_in_pieces() {
+    let mut store = Store::tuned(NodeConfig { snapshot_every: 20, ..NodeConfig::default() }).await;
+    let client = store.client();
+    // More than two megabytes of state: several pieces.
+    let plans: Vec<_> = (0..20).map(|section| plan(section, 1_000)).collect();
+    client.publish(event(&plans), plans, Vec::new(), Vec::new()).await.unwrap();
+    let leader = store.leader(HOME).await;
+    let away = *IDS.iter().find(|id| **id != leader).unwrap();
+    let missed = store.server(away).node().group(HOME).unwrap().status().last_log.unwrap_or(0);
+    store.stop_node(away).await;
+    let mut number = 0;
+    let purged = |store: &Store| {
+        let up = IDS.iter().filter(|id| **id != away);
+        up.map(|id| store.server(*id).node().group(HOME).unwrap().status().purged.unwrap_or(0)).min().unwrap()
+    };
+    while purged(&store) <= missed {
+        hold(&client, number, &[(0, number as u32)]).await;
+        number += 1;
+    }
+    store.start_node(away).await;
+    let group = store.server(away).node().group(HOME).unwrap().clone();
+    let leading = store.server(leader).node().group(HOME).unwrap().clone();
+    eventually("the node has caught up", || group.state_hash() == leading.state_hash()).await;
+    assert!(group.status().snapshot.is_some_and(|upto| upto > missed), "it caught up by log");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_answers_peers_only_under_its_own_id_and_only_what_it_can_read() {
+    let store = Store::start().await;
+    let mut peer = PeerClient::connect(format!("http://{}", store.peers[&IDS[0]])).await.unwrap();
+    let call = |to: u64, group: u32, call: u32| PeerCall { group, call, body: vec![0xff; 7].into(), to };
+    let code = |status: tonic::Status| status.code();
+    assert_eq!(peer.call(call(2, 1, 1)).await.map_err(code).unwrap_err(), tonic::Code::FailedPrecondition);
+    assert_eq!(peer.call(call(1, 1, 9)).await.map_err(code).unwrap_err(), tonic::Code::InvalidArgument);
+    assert_eq!(peer.call(call(1, 1, 1)).await.map_err(code).unwrap_err(), tonic::Code::InvalidArgument);
+    assert_eq!(peer.call(call(1, 77, 1)).await.map_err(code).unwrap_err(), tonic::Code::NotFound);
+    let head = SnapshotPiece { head: Some(call(1, 1, 5)), size: 10, data: Default::default() };
+    let short = SnapshotPiece { head: None, size: 0, data: vec![1; 3].into() };
+    let long = SnapshotPiece { data: vec![1; 30].into(), ..short.clone() };
+    let garbage = SnapshotPiece { data: vec![1; 10].into(), ..short.clone() };
+    for pieces in
+        [vec![], vec![short.clone()], vec![head.clone(), short], vec![head.clone(), long], vec![head, garbage]]
+    {
+        let refused = peer.snapshot(futures::stream::iter(pieces)).await.map_err(code).unwrap_err();
+        assert_eq!(refused, tonic::Code::InvalidArgument);
+    }
+    // And it is none the worse for it.
+    on_sale(&store, 2).await;
 }

@@ -20,6 +20,8 @@ use std::time::Duration;
 
 /// A placement at most this old answers that an event does not exist, so that made-up ids do not all reach the store.
 const NEGATIVE_CACHE_MS: u64 = 200;
+/// How long a node that did not answer is left out of reads that any replica may answer.
+const SUSPECT_MS: u64 = 1_000;
 /// Retry hint when the store said that bounded state is full.
 const FULL_RETRY_MS: u64 = 250;
 
@@ -32,6 +34,8 @@ pub(super) struct Router {
     placement: Mutex<Cached>,
     refreshing: tokio::sync::Mutex<()>,
     seen: Mutex<BTreeMap<Partition, u64>>,
+    /// When a node last failed to answer.
+    failed: Mutex<BTreeMap<String, runtime::Instant>>,
     turn: AtomicUsize,
 }
 
@@ -57,6 +61,7 @@ impl Router {
             placement: Mutex::default(),
             refreshing: tokio::sync::Mutex::default(),
             seen: Mutex::default(),
+            failed: Mutex::default(),
             turn: AtomicUsize::new(0),
         }
     }
@@ -289,9 +294,16 @@ impl Router {
         }
     }
 
-    /// Replicas in turn, but not the one that has just failed.
+    /// Replicas in turn; those that failed a moment ago only if there is no other.
     fn any_replica(&self, group: GroupId, attempts: &Attempts) -> String {
         let mut replicas = self.replicas(group);
+        {
+            let mut failed = locked(&self.failed);
+            failed.retain(|_, at| runtime::millis_since(*at) < SUSPECT_MS);
+            if replicas.iter().any(|address| !failed.contains_key(address)) {
+                replicas.retain(|address| !failed.contains_key(address));
+            }
+        }
         if replicas.len() > 1 {
             replicas.retain(|address| !attempts.failed_last(address));
         }
@@ -336,11 +348,15 @@ impl Router {
         let link = self.link(address);
         let patience = attempts.left().min(self.config.attempt_timeout());
         let Some(answered) = runtime::timeout(patience, link.ask(group.0, what)).await else {
+            self.suspect(address);
             attempts.unknown(address, "no answer in time");
             return None;
         };
         match answered {
-            Ok(what) => return Some(what),
+            Ok(what) => {
+                self.trust(address);
+                return Some(what);
+            }
             Err(LinkError::Full) => {
                 let retry_after_ms = FULL_RETRY_MS;
                 return Some(answer::What::Overloaded(frames::Overloaded { retry_after_ms }));
@@ -348,7 +364,19 @@ impl Router {
             Err(LinkError::NotSent(reason)) => attempts.unreachable(address, &reason),
             Err(LinkError::Broken(reason)) => attempts.unknown(address, &reason),
         }
+        self.suspect(address);
         None
+    }
+
+    fn suspect(&self, address: &str) {
+        locked(&self.failed).insert(address.to_owned(), runtime::now());
+    }
+
+    fn trust(&self, address: &str) {
+        let mut failed = locked(&self.failed);
+        if !failed.is_empty() {
+            failed.remove(address);
+        }
     }
 
     /// An answer that is neither outcome nor answer: learn from it, or give up.

@@ -322,3 +322,16 @@ async fn a_lagging_replica_does_not_decide_that_a_section_is_missing() {
         assert_eq!(client.query(partition, Query::Owners, Freshness::Any).await, Ok(owners.clone()));
     }
 }
+
+#[tokio::test]
+async fn a_silent_replica_delays_one_read_and_not_every_third() {
+    let silent = with_placement(HOME, |_| None);
+    let nodes = Nodes::with([("a:1", replica(9, false)), ("b:1", replica(9, true)), ("c:1", silent)]);
+    let client = client(&nodes);
+    client.placement().await.unwrap();
+    let before = nodes.asks.load(Ordering::SeqCst);
+    for _ in 0..12 {
+        assert_eq!(client.seat_map(EVENT, SectionId(0), 0).await.unwrap().version, 9);
+    }
+    assert_eq!(nodes.asks.load(Ordering::SeqCst), before + 13, "the silent node was asked more than once");
+}

@@ -26,7 +26,7 @@ pub struct Store {
     pub peers: BTreeMap<NodeId, String>,
     servers: BTreeMap<NodeId, Server>,
     shutdown: CancellationToken,
-    proposal_queue: usize,
+    tuned: NodeConfig,
 }
 
 impl Drop for Store {
@@ -37,10 +37,11 @@ impl Drop for Store {
 
 impl Store {
     pub async fn start() -> Self {
-        Self::with_queue(4_096).await
+        Self::tuned(NodeConfig::default()).await
     }
 
-    pub async fn with_queue(proposal_queue: usize) -> Self {
+    /// Nodes with settings other than the usual; identity and addresses are set here.
+    pub async fn tuned(tuned: NodeConfig) -> Self {
         let folder = TempDir::new().unwrap();
         let mut listeners = BTreeMap::new();
         let mut peers = BTreeMap::new();
@@ -49,8 +50,7 @@ impl Store {
             peers.insert(id, listener.local_addr().unwrap().to_string());
             listeners.insert(id, listener);
         }
-        let mut store =
-            Self { folder, peers, servers: BTreeMap::new(), shutdown: CancellationToken::new(), proposal_queue };
+        let mut store = Self { folder, peers, servers: BTreeMap::new(), shutdown: CancellationToken::new(), tuned };
         for (id, listener) in listeners {
             store.run(id, listener).await;
         }
@@ -63,9 +63,8 @@ impl Store {
             data: self.folder.path().join(format!("node-{id}")),
             peers: self.peers.clone(),
             groups: 2,
-            proposal_queue: self.proposal_queue,
             timing: Timing { heartbeat_ms: 50, election_min_ms: 250, election_max_ms: 500 },
-            ..NodeConfig::default()
+            ..self.tuned.clone()
         };
         let server = Server::start(config, listener, self.shutdown.clone()).await.unwrap();
         self.servers.insert(id, server);
