@@ -42,7 +42,7 @@ impl Plan {
             0..40 => Self::Buy("tok_visa"),
             40..44 => Self::Buy("tok_duplicate"),
             44..47 => Self::Buy("tok_out_of_order"),
-            47..50 => Self::Buy("tok_late_webhook_700"),
+            47..50 => Self::Buy("tok_late_700"),
             50..52 => Self::Buy("tok_timeout_after_charge"),
             52..60 => Self::Buy("tok_declined"),
             60..70 => Self::BestAvailable,

@@ -2,7 +2,7 @@
 //! came of it.
 
 mod behaviour;
-mod door;
+pub mod door;
 mod seats;
 mod tally;
 

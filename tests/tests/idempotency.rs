@@ -1,0 +1,48 @@
+//! The same request from two processes at once is one request; the same key for another request is refused.
+
+use anyhow::Result;
+use encore_tests::{Event, Fan, Sale};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn twins_over_two_processes_are_one_reservation() -> Result<()> {
+    let sale = Sale::of(Event::new().section("Block 1", 4, 10)).start().await?;
+    for round in 0..10_u32 {
+        let fan = sale.fan(&format!("fan-{round}"));
+        let pass = sale.pass(&fan).await?;
+        let seats = sale.row("Block 1", &(round % 4 + 1).to_string(), round / 4 * 2 + 1..=round / 4 * 2 + 2);
+        let (one, two) = (fan.clone().through(0), fan.clone().through(1));
+        let hold = |fan: Fan| {
+            let (seats, pass) = (seats.clone(), pass.clone());
+            async move { fan.hold(1, &seats, &pass, "the-one-key").await }
+        };
+        let (first, second) = tokio::try_join!(hold(one), hold(two))?;
+        assert_eq!((first.status, second.status), (201, 201), "{} / {}", first.body, second.body);
+        for field in ["reservation_id", "status", "seats", "total_cents", "currency", "created_at"] {
+            assert_eq!(first.body[field], second.body[field], "{field}");
+        }
+        assert_eq!(sale.counts("Block 1").await?.1, u64::from(round + 1) * 2, "two seats are held for each fan");
+
+        let other = sale.row("Block 1", "4", 9..=10);
+        let reused = fan.hold(1, &other, &pass, "the-one-key").await?;
+        assert_eq!((reused.status, reused.error()), (409, "IDEMPOTENCY_KEY_REUSED"), "{}", reused.body);
+    }
+    sale.audit().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_payment_is_begun_once_whatever_the_clicks() -> Result<()> {
+    let sale = Sale::of(Event::new().section("Block 1", 1, 10)).start().await?;
+    let fan = sale.fan("alice");
+    let pass = sale.pass(&fan).await?;
+    let held = fan.hold(1, &sale.row("Block 1", "1", 1..=2), &pass, "hold").await?.expect(201)?;
+    let other = fan.clone().through(1);
+    let (first, second) = tokio::try_join!(fan.pay(&held.body, "tok_visa", "pay"), other.pay(&held.body, "tok_visa", "pay"))?;
+    assert_eq!((first.status, second.status), (202, 202), "{} / {}", first.body, second.body);
+    assert_eq!(first.text("payment_id"), second.text("payment_id"));
+    let outcome = fan.settled(first.text("payment_id"), std::time::Duration::from_secs(30)).await?;
+    assert_eq!(outcome, "succeeded");
+    let reused = fan.pay(&held.body, "tok_other", "pay").await?;
+    assert_eq!((reused.status, reused.error()), (409, "IDEMPOTENCY_KEY_REUSED"), "{}", reused.body);
+    assert_eq!(sale.mails()?.len(), 1, "one mail for one order");
+    sale.audit().await
+}
