@@ -6,6 +6,7 @@ pub mod config;
 pub mod disk;
 mod driver;
 pub mod group;
+pub mod history;
 mod housekeeping;
 mod identity;
 mod log_store;

@@ -5,6 +5,7 @@ use crate::client::Client;
 use crate::config::NodeConfig;
 use crate::disk::{Disk, Lock};
 use crate::group::GroupHandle;
+use crate::history::History;
 use crate::identity::{self, IdentityError};
 use crate::log_store::LogStore;
 use crate::peer::{self, PeerNetwork, PeerRefusal};
@@ -60,6 +61,7 @@ struct Inner {
     groups: BTreeMap<GroupId, GroupHandle>,
     elsewhere: Option<Client>,
     wal: Wal,
+    history: Option<History>,
     stop: CancellationToken,
     _lock: Lock,
 }
@@ -79,6 +81,12 @@ impl Node {
         let lock = world.disk.lock(config.data.join("lock")).await?;
         let folder = config.data.join("log");
         let (wal, mut records) = Wal::open(world.disk.clone(), folder, config.id, config.segment_bytes).await?;
+        let history = match config.seat_history {
+            true => Some(History::open(&config.data.join("history")).await?),
+            false => None,
+        };
+        let mut world = world;
+        world.observers.extend(history.iter().map(|history| Arc::new(history.clone()) as Arc<dyn Observer>));
         let mut groups = BTreeMap::new();
         for id in (0..=config.groups).map(GroupId) {
             let record = records.remove(&id).unwrap_or_default();
@@ -86,7 +94,7 @@ impl Node {
             groups.insert(id, handle);
         }
         let elsewhere = world.elsewhere;
-        let inner = Inner { config, groups, elsewhere, wal, stop: CancellationToken::new(), _lock: lock };
+        let inner = Inner { config, groups, elsewhere, wal, history, stop: CancellationToken::new(), _lock: lock };
         let node = Self(Arc::new(inner));
         node.spawn_tasks();
         Ok(node)
@@ -121,6 +129,11 @@ impl Node {
     /// Whether every group has a leader that this node knows of: fit to serve.
     pub fn is_ready(&self) -> bool {
         self.groups().all(|group| group.status().leader.is_some())
+    }
+
+    /// Who owned each seat, and since when; `None` if it is not kept.
+    pub fn history(&self) -> Option<&History> {
+        self.0.history.as_ref()
     }
 
     /// The shared log.
