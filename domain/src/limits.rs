@@ -17,6 +17,10 @@ pub const SECTIONS: usize = 2_000;
 pub const SECTION_SEATS: usize = 10_000;
 /// Seats of one event.
 pub const EVENT_SEATS: usize = 200_000;
+/// Devices that may carry one ticket.
+pub const TICKET_DEVICES: usize = 5;
+/// Characters of a device's name.
+pub const DEVICE_LEN: usize = 64;
 /// Characters of a section, row or seat label.
 pub const LABEL_LEN: usize = 64;
 /// `checkouts` buckets of one event.

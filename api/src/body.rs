@@ -1,0 +1,134 @@
+//! Reading a request: JSON bodies and queries, with errors that name the field.
+
+use crate::error::HttpError;
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode, header};
+use serde::de::DeserializeOwned;
+use serde_json::error::Category;
+
+/// A body of `application/json` that is a `T` and nothing besides.
+#[derive(Debug)]
+pub struct Parsed<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Parsed<T> {
+    type Rejection = HttpError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, HttpError> {
+        if !is_json(request.headers()) {
+            return Err(HttpError::unsupported_media_type());
+        }
+        let Raw(bytes) = Raw::from_request(request, state).await?;
+        parse(&bytes).map(Self)
+    }
+}
+
+/// The body as it came.
+#[derive(Debug)]
+pub struct Raw(pub Bytes);
+
+impl<S: Send + Sync> FromRequest<S> for Raw {
+    type Rejection = HttpError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, HttpError> {
+        let limit = request.extensions().get::<BodyLimit>().map_or(0, |limit| limit.0);
+        Bytes::from_request(request, state).await.map(Self).map_err(|rejection| unreadable(&rejection, limit))
+    }
+}
+
+/// How much of a body this plane reads; put on every request, so that the error can say it.
+#[derive(Clone, Copy, Debug)]
+pub struct BodyLimit(pub usize);
+
+fn unreadable(rejection: &BytesRejection, limit: usize) -> HttpError {
+    match rejection.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => HttpError::too_large(limit),
+        _ => HttpError::new(StatusCode::BAD_REQUEST, "BODY_UNREADABLE", "The body broke off before its end."),
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let Some(kind) = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()) else { return false };
+    kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, HttpError> {
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let path = error.path().to_string();
+        let inner = error.into_inner();
+        match inner.classify() {
+            Category::Data => HttpError::invalid_field(path.trim_matches(['.', '?']), reason(&inner)),
+            Category::Syntax | Category::Eof | Category::Io => HttpError::broken_json(inner),
+        }
+    })?;
+    reader.end().map_err(HttpError::broken_json)?;
+    Ok(value)
+}
+
+/// The sentence without the position, which says nothing to who built the body by a program.
+fn reason(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.rsplit_once(" at line ").map_or(text.as_str(), |(reason, _)| reason).to_owned()
+}
+
+/// The query of the address as a `T`; unknown names are refused by `T` itself.
+#[derive(Debug)]
+pub struct Asked<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
+    type Rejection = HttpError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, HttpError> {
+        Query::<T>::try_from_uri(&parts.uri).map(|Query(value)| Self(value)).map_err(|rejection| {
+            let text = rejection.body_text();
+            let why = text.rsplit_once("query string: ").map_or(text.as_str(), |(_, why)| why);
+            HttpError::new(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "INVALID_QUERY",
+                format!("The query of the address: {why}."),
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::reservation::ReserveRequest;
+
+    fn refused(body: &str) -> serde_json::Value {
+        let error = parse::<ReserveRequest>(body.as_bytes()).expect_err("it was accepted");
+        serde_json::json!({"status": error.status.as_u16(), "code": error.code(), "text": format!("{error:?}")})
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let cases = [
+            ("", 400, "INVALID_JSON"),
+            ("{", 400, "INVALID_JSON"),
+            (r#"{"event_id":1,"seats":[]} x"#, 400, "INVALID_JSON"),
+            ("[]", 422, "INVALID_FIELD"),
+            (r#"{"seats":[]}"#, 422, "event_id"),
+            (r#"{"event_id":"1"}"#, 422, "event_id"),
+            (r#"{"event_id":-1}"#, 422, "event_id"),
+            (r#"{"event_id":1.5}"#, 422, "event_id"),
+            (r#"{"event_id":1,"setas":[]}"#, 422, "setas"),
+            (r#"{"event_id":1,"seats":[{"section":"A","row":1,"seat":"1"}]}"#, 422, "seats[0].row"),
+            (r#"{"event_id":1,"seats":[{"section":"A","row":"1","seat":"1","price":0}]}"#, 422, "seats[0].price"),
+            (r#"{"event_id":1,"event_id":2}"#, 422, "event_id"),
+        ];
+        for (body, status, named) in cases {
+            let error = refused(body);
+            assert_eq!(error["status"], status, "{body}: {error}");
+            assert!(error["text"].as_str().is_some_and(|text| text.contains(named)), "{body}: {error}");
+        }
+    }
+
+    #[test]
+    fn deep_nesting_is_an_error_and_not_a_crash() {
+        assert_eq!(refused(&"[".repeat(10_000))["status"], 400);
+    }
+}

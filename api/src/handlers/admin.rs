@@ -1,0 +1,190 @@
+//! What operators ask on their own listener: the sale's state, refunds, promotions, the cluster.
+
+use super::events::summaries;
+use super::{At, event_id, id};
+use crate::auth::Operator;
+use crate::body::Parsed;
+use crate::cart;
+use crate::error::HttpError;
+use crate::idempotency::Keyed;
+use crate::router::AdminState;
+use crate::wire::admin::{
+    AdminEvents, Cluster, EventPlacementView, GroupView, PromotionUses, RefundAccepted, RefundRequest, ReplicaView,
+    StatusRequest, WantedStatus,
+};
+use crate::wire::problem::Problem;
+use crate::wire::wall_now;
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use domain::ids::{PromotionCode, ReservationId};
+use domain::inventory::record::EventStatus;
+use ledger::refunds::RefundOutcome;
+use raft_store::client::PublishError;
+use std::sync::Arc;
+
+/// Every event.
+#[utoipa::path(
+    get, path = "/admin/events", tag = "admin", security(("operator" = [])),
+    responses(
+        (status = 200, body = AdminEvents), (status = 401, body = Problem), (status = 403, body = Problem),
+        (status = 503, body = Problem)
+    )
+)]
+pub async fn events(
+    State(state): State<Arc<AdminState>>,
+    Operator(_operator): Operator,
+) -> Result<Json<AdminEvents>, HttpError> {
+    let events = state.catalogue.events().await?;
+    Ok(Json(AdminEvents { events: summaries(events.values().map(Arc::as_ref)) }))
+}
+
+/// Open, close or cancel an event. Repeating it changes nothing.
+#[utoipa::path(
+    post, path = "/admin/events/{id}/status", tag = "admin", security(("operator" = [])),
+    request_body = StatusRequest,
+    params(
+        ("id" = u32, Path, description = "The event"),
+        ("Idempotency-Key" = String, Header, description = "A fresh one for each wish; the same one repeats it")
+    ),
+    responses(
+        (status = 204, description = "It is so"), (status = 400, body = Problem), (status = 401, body = Problem),
+        (status = 403, body = Problem), (status = 404, body = Problem), (status = 422, body = Problem),
+        (status = 503, body = Problem)
+    )
+)]
+pub async fn set_status(
+    State(state): State<Arc<AdminState>>,
+    Operator(operator): Operator,
+    Keyed(_repeating_changes_nothing): Keyed,
+    At(text): At<String>,
+    Parsed(request): Parsed<StatusRequest>,
+) -> Result<StatusCode, HttpError> {
+    let event = state.catalogue.event(event_id(&text)?).await?;
+    let status = match request.status {
+        WantedStatus::Open => EventStatus::Scheduled,
+        WantedStatus::Closed => EventStatus::Closed,
+        WantedStatus::Cancelled => EventStatus::Cancelled,
+    };
+    state.catalogue.store().set_status(event.id, status).await.map_err(|error| match error {
+        PublishError::Store(error) => error.into(),
+        other => {
+            tracing::error!(error = %other, "the store refused a change of status");
+            HttpError::internal()
+        }
+    })?;
+    tracing::info!(event = event.id.0, ?status, operator = %operator.user, "an operator changed an event");
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// How often a promotion is used now.
+#[utoipa::path(
+    get, path = "/admin/events/{id}/promotions/{code}", tag = "admin", security(("operator" = [])),
+    params(("id" = u32, Path, description = "The event"), ("code" = String, Path, description = "The code")),
+    responses(
+        (status = 200, body = PromotionUses), (status = 401, body = Problem), (status = 403, body = Problem),
+        (status = 404, body = Problem), (status = 503, body = Problem)
+    )
+)]
+pub async fn promotion_uses(
+    State(state): State<Arc<AdminState>>,
+    Operator(_operator): Operator,
+    At((event, code)): At<(String, String)>,
+) -> Result<Json<PromotionUses>, HttpError> {
+    let code: PromotionCode = id(&code, "promotion")?;
+    let event = state.catalogue.event(event_id(&event)?).await?;
+    let known = state.catalogue.store().placement().await?;
+    if known.events.get(&event.id).is_none_or(|placement| !placement.promotions.contains(&code)) {
+        return Err(HttpError::not_found("promotion"));
+    }
+    let reservations = state.catalogue.store().promotion_uses(event.id, code.clone()).await?;
+    Ok(Json(PromotionUses {
+        code: code.to_string(),
+        uses: reservations.len() as u64,
+        reservations: reservations.iter().map(ToString::to_string).collect(),
+    }))
+}
+
+/// Where everything lives.
+#[utoipa::path(
+    get, path = "/admin/cluster", tag = "admin", security(("operator" = [])),
+    responses(
+        (status = 200, body = Cluster), (status = 401, body = Problem), (status = 403, body = Problem),
+        (status = 503, body = Problem)
+    )
+)]
+pub async fn cluster(
+    State(state): State<Arc<AdminState>>,
+    Operator(_operator): Operator,
+) -> Result<Json<Cluster>, HttpError> {
+    let store = state.catalogue.store();
+    let placement = store.placement().await?;
+    let nodes = serde_json::to_value(store.status().await).unwrap_or_default();
+    let groups = placement.groups.iter().map(|(group, replicas)| GroupView {
+        group: group.0,
+        replicas: replicas
+            .iter()
+            .map(|(node, address)| ReplicaView { node: node.0, address: address.clone() })
+            .collect(),
+    });
+    let events = placement.events.iter().map(|(event, placed)| EventPlacementView {
+        event_id: event.0,
+        home_group: placed.home.0.0,
+        buckets: placed.buckets,
+        sections: placed.sections.len() as u32,
+        moved: placed.moved.len() as u32,
+    });
+    Ok(Json(Cluster { groups: groups.collect(), events: events.collect(), nodes }))
+}
+
+/// Give a paid reservation's money back, whole or by seats. Repeating it finds nothing left.
+#[utoipa::path(
+    post, path = "/admin/orders/{id}/refund", tag = "admin", security(("operator" = [])), request_body = RefundRequest,
+    params(
+        ("id" = String, Path, description = "The reservation that was paid"),
+        ("Idempotency-Key" = String, Header, description = "A fresh one for each wish; the same one repeats it")
+    ),
+    responses(
+        (status = 202, description = "Owed, and on its way without anybody's help", body = RefundAccepted),
+        (status = 400, body = Problem), (status = 401, body = Problem), (status = 403, body = Problem),
+        (status = 404, description = "RESERVATION_NOT_FOUND: nothing was booked under it", body = Problem),
+        (status = 409, description = "NOTHING_TO_REFUND", body = Problem), (status = 422, body = Problem),
+        (status = 503, body = Problem)
+    )
+)]
+pub async fn refund(
+    State(state): State<Arc<AdminState>>,
+    Operator(operator): Operator,
+    Keyed(_repeating_finds_nothing_left): Keyed,
+    At(text): At<String>,
+    Parsed(request): Parsed<RefundRequest>,
+) -> Result<Response, HttpError> {
+    let ledger = state.ledger.as_ref().ok_or_else(|| {
+        HttpError::unavailable("LEDGER_UNAVAILABLE", "This listener was started without a ledger.", 60)
+    })?;
+    let reservation: ReservationId = id(&text, "reservation")?;
+    let seats = if request.seats.is_empty() {
+        None
+    } else {
+        let event = state.catalogue.event(reservation.event).await?;
+        let mut seats = Vec::new();
+        for label in &request.seats {
+            seats.push(cart::seat(&state.catalogue, &event, label).await?);
+        }
+        Some(seats)
+    };
+    match ledger.request_refund(reservation, seats, wall_now()).await? {
+        RefundOutcome::Requested(refunds) => {
+            tracing::info!(%reservation, operator = %operator.user, "an operator asked for a refund");
+            let refund_ids = refunds.iter().map(ToString::to_string).collect();
+            let reservation_id = reservation.to_string();
+            Ok((StatusCode::ACCEPTED, Json(RefundAccepted { reservation_id, refund_ids })).into_response())
+        }
+        RefundOutcome::NothingLeft => {
+            let message = "Nothing of this order is left to refund.";
+            Err(HttpError::new(StatusCode::CONFLICT, "NOTHING_TO_REFUND", message))
+        }
+        RefundOutcome::NotBooked => Err(HttpError::not_found("reservation")),
+    }
+}
