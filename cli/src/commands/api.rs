@@ -44,8 +44,10 @@ pub struct ApiSettings {
     pub planes: Vec<Plane>,
     /// Where the store is.
     pub store: ClientConfig,
-    /// The ledger, with this plane's own role (`buy`, and for operators too; `webhook`).
+    /// The ledger, with this plane's own role (`buy` or `webhook`).
     pub ledger: LedgerConfig,
+    /// The ledger for operators, with the role `owner`: fans' planes may not refund. Without it operators cannot either.
+    pub admin_ledger: Option<LedgerConfig>,
     /// Where Redis is (`buy`).
     pub redis_url: String,
     /// How long to wait for Redis (`buy`).
@@ -80,6 +82,7 @@ impl Default for ApiSettings {
             planes: Vec::new(),
             store: ClientConfig::default(),
             ledger: LedgerConfig::default(),
+            admin_ledger: None,
             redis_url: room.redis_url,
             redis_timeout_ms: room.redis_timeout_ms,
             fan_key_set_file: room.fan_key_set_file,
@@ -150,8 +153,7 @@ struct Assembled {
 
 impl Assembled {
     fn new(settings: &ApiSettings) -> Result<Self> {
-        let browse_only =
-            settings.planes.iter().all(|plane| *plane == Plane::Browse) && settings.admin_listen.is_none();
+        let browse_only = settings.planes.iter().all(|plane| *plane == Plane::Browse);
         let ledger = if browse_only { None } else { Some(Postgres::new(&settings.ledger)?) };
         Ok(Self { store: Arc::new(Client::connect(settings.store.clone())), ledger })
     }
@@ -195,7 +197,8 @@ impl Assembled {
     }
 
     fn admin(&self, settings: &ApiSettings) -> Result<Admin> {
-        let ledger = self.ledger.clone().map(|ledger| Arc::new(ledger) as Arc<dyn api::Books>);
+        let ledger = settings.admin_ledger.as_ref().map(Postgres::new).transpose()?;
+        let ledger = ledger.map(|ledger| Arc::new(ledger) as Arc<dyn api::Books>);
         Ok(Admin { store: self.store.clone(), operators: fans(settings)?, ledger })
     }
 }

@@ -29,6 +29,8 @@ pub const PASS_AUDIENCE: &str = "encore-buy";
 pub struct Secrets {
     /// PostgreSQL's superuser, who owns the schema.
     pub postgres: String,
+    /// Role `owner`, for operators.
+    pub owner: String,
     /// Role `buy`.
     pub buy: String,
     /// Role `webhook`.
@@ -58,6 +60,7 @@ impl Secrets {
     pub fn generate() -> Result<Self> {
         Ok(Self {
             postgres: random()?,
+            owner: random()?,
             buy: random()?,
             webhook: random()?,
             relay: random()?,

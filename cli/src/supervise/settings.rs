@@ -177,7 +177,9 @@ impl Maker<'_> {
         settings.store = self.store();
         settings.api.public.queue = self.url(Part::Queue)?;
         settings.api.public.buy = self.url(Part::Buy(1))?;
-        settings.api.allowed_origins = vec![self.url(Part::Browse)?];
+        // The pages may be opened by either name of this machine.
+        let pages = self.url(Part::Browse)?;
+        settings.api.allowed_origins = vec![pages.replace("127.0.0.1", "localhost"), pages];
         match part {
             Part::Browse => settings.planes = vec![Plane::Browse],
             Part::Webhook => {
@@ -190,6 +192,7 @@ impl Maker<'_> {
                 settings.planes = vec![Plane::Buy];
                 settings.admin_listen = Some(self.address(part, Door::Second)?);
                 settings.ledger = self.ledger("encore_buy", &self.secrets.buy, 16)?;
+                settings.admin_ledger = Some(self.ledger("encore_owner", &self.secrets.owner, 2)?);
                 settings.redis_url = self.redis_url()?;
                 settings.fan_key_set_file = self.places.secret("fan-keys.json");
                 settings.pass_key_set_file = self.places.secret("pass-keys.json");
@@ -226,6 +229,7 @@ impl Maker<'_> {
     fn operator(&self) -> Result<OperatorSettings> {
         let secrets = self.secrets;
         let passwords = [
+            ("encore_owner", &secrets.owner),
             ("encore_buy", &secrets.buy),
             ("encore_webhook", &secrets.webhook),
             ("encore_relay", &secrets.relay),
