@@ -1,7 +1,8 @@
 //! One group on this node, as everything above consensus sees it: propose, read, watch. Errors of this module never say
 //! that a proposal was not written, except [`ProposeError::NotLeader`] and [`ProposeError::Overloaded`].
 
-use crate::proposer::{self, Proposer};
+use crate::leader::Leaders;
+use crate::proposer::Proposer;
 use crate::reader::Reader;
 use crate::state_machine::StateMachine;
 use crate::types::Raft;
@@ -95,16 +96,23 @@ pub struct GroupHandle {
     id: GroupId,
     raft: Raft,
     machine: StateMachine,
+    leaders: Leaders,
     proposer: Proposer,
     reader: Reader,
 }
 
 impl GroupHandle {
     /// Starts the group's tasks on a running consensus.
-    pub(crate) fn start(id: GroupId, raft: Raft, machine: StateMachine, proposal_queue: usize) -> Self {
-        let proposer = Proposer::start(raft.clone(), machine.clone(), proposal_queue);
-        let reader = Reader::start(raft.clone());
-        Self { id, raft, machine, proposer, reader }
+    pub(crate) fn start(
+        id: GroupId,
+        raft: Raft,
+        machine: StateMachine,
+        leaders: Leaders,
+        proposal_queue: usize,
+    ) -> Self {
+        let proposer = Proposer::start(raft.clone(), machine.clone(), leaders.clone(), proposal_queue);
+        let reader = Reader::start(raft.clone(), leaders.clone());
+        Self { id, raft, machine, leaders, proposer, reader }
     }
 
     /// Which group.
@@ -162,7 +170,7 @@ impl GroupHandle {
 
     /// Where the leader is, as far as this node knows.
     pub fn leader_hint(&self) -> LeaderHint {
-        proposer::leader_hint(&self.raft)
+        self.leaders.hint()
     }
 
     /// Proposals that wait.

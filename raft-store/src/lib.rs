@@ -9,6 +9,7 @@ pub mod group;
 pub mod history;
 mod housekeeping;
 mod identity;
+mod leader;
 mod log_store;
 pub mod metrics;
 pub mod network;

@@ -4,8 +4,10 @@ use crate::group::{GroupHandle, GroupStatus};
 use crate::node::Node;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Registers a node's metrics; they are read from the node whenever they are scraped.
 pub fn register(node: &Node, registry: &mut Registry) {
@@ -51,6 +53,18 @@ impl Collector for NodeMetrics {
                 ConstGauge::new(read(status, group)).encode(family.encode_family(&label)?)?;
             }
         }
+        let counters = self.0.wal().counters();
+        for (name, help, counter) in [
+            ("store_log_syncs", "Batches written to the node's log, each with one sync", &counters.syncs),
+            ("store_log_records", "Records written to the node's log", &counters.records),
+            ("store_log_bytes", "Bytes written to the node's log", &counters.bytes),
+        ] {
+            let counter = ConstCounter::new(counter.load(Relaxed));
+            counter.encode(encoder.encode_descriptor(name, help, None, counter.metric_type())?)?;
+        }
+        let segments = ConstGauge::new(whole(counters.segments.load(Relaxed)));
+        let help = "Segments of the node's log on disk";
+        segments.encode(encoder.encode_descriptor("store_log_segments", help, None, segments.metric_type())?)?;
         Ok(())
     }
 }

@@ -7,6 +7,7 @@ use crate::disk::{Disk, Lock};
 use crate::group::GroupHandle;
 use crate::history::History;
 use crate::identity::{self, IdentityError};
+use crate::leader::Leaders;
 use crate::log_store::LogStore;
 use crate::peer::{self, PeerNetwork, PeerRefusal};
 use crate::runtime::spawn;
@@ -180,7 +181,8 @@ async fn host(
     let raft = Raft::new(config.id.0, raft_config.clone(), network, log, machine.clone())
         .await
         .map_err(|error| StartError::Consensus(error.to_string()))?;
-    Ok(GroupHandle::start(id, raft, machine, config.proposal_queue))
+    let leaders = Leaders::new(raft.clone(), Arc::new(config.peers.clone()));
+    Ok(GroupHandle::start(id, raft, machine, leaders, config.proposal_queue))
 }
 
 /// openraft's settings. Two are promises of ours:

@@ -2,11 +2,11 @@
 //! meanwhile. The queue is bounded, and says so at once. While something can run out, time is proposed each second even if
 //! nobody asks.
 
-use crate::group::{LeaderHint, ProposeError};
+use crate::group::ProposeError;
+use crate::leader::Leaders;
 use crate::runtime::{Instant, millis_since, now, spawn, timeout, wall_now};
 use crate::state_machine::StateMachine;
 use crate::types::{Applied, Batch, Raft, TypeConfig};
-use domain::ids::NodeId;
 use domain::inventory::{Entry, Outcome, Request};
 use domain::limits::ENTRY_REQUESTS;
 use domain::time::Stamp;
@@ -42,29 +42,36 @@ struct Base {
 pub struct Proposer {
     queue: mpsc::Sender<Proposal>,
     raft: Raft,
+    leaders: Leaders,
     machine: StateMachine,
     base: Arc<Mutex<Option<Base>>>,
 }
 
 impl Proposer {
     /// Starts the task; it ends when the last clone is gone.
-    pub fn start(raft: Raft, machine: StateMachine, capacity: usize) -> Self {
+    pub fn start(raft: Raft, machine: StateMachine, leaders: Leaders, capacity: usize) -> Self {
         let (queue, receiver) = mpsc::channel(capacity.max(1));
-        let proposer = Self { queue, raft: raft.clone(), machine: machine.clone(), base: Arc::default() };
-        let worker = Worker { raft, machine, base: proposer.base.clone() };
+        let proposer = Self {
+            queue,
+            raft: raft.clone(),
+            leaders: leaders.clone(),
+            machine: machine.clone(),
+            base: Arc::default(),
+        };
+        let worker = Worker { raft, leaders, machine, base: proposer.base.clone() };
         spawn(worker.run(receiver));
         proposer
     }
 
     /// Proposes one request and waits for its outcome.
     pub async fn propose(&self, request: Request) -> Result<Outcome, ProposeError> {
-        self.submit(request)?.await.unwrap_or_else(|_| Err(unknown(&self.raft, "the node is stopping")))
+        self.submit(request)?.await.unwrap_or_else(|_| Err(unknown(&self.leaders, "the node is stopping")))
     }
 
     /// Queues one request; the outcome comes through the receiver.
     pub fn submit(&self, request: Request) -> Result<oneshot::Receiver<Result<Outcome, ProposeError>>, ProposeError> {
         if self.raft.as_leader().is_err() {
-            return Err(ProposeError::NotLeader(leader_hint(&self.raft)));
+            return Err(ProposeError::NotLeader(self.leaders.hint()));
         }
         let (reply, receiver) = oneshot::channel();
         // Lost already, for all to see: no entry needed to say so, and no promise made by it.
@@ -75,7 +82,7 @@ impl Proposer {
         match self.queue.try_send(Proposal { request, reply }) {
             Ok(()) => Ok(receiver),
             Err(mpsc::error::TrySendError::Full(_)) => Err(ProposeError::Overloaded { retry_after_ms: RETRY_AFTER_MS }),
-            Err(mpsc::error::TrySendError::Closed(_)) => Err(unknown(&self.raft, "the node is stopping")),
+            Err(mpsc::error::TrySendError::Closed(_)) => Err(unknown(&self.leaders, "the node is stopping")),
         }
     }
 
@@ -97,6 +104,7 @@ impl Proposer {
 
 struct Worker {
     raft: Raft,
+    leaders: Leaders,
     machine: StateMachine,
     base: Arc<Mutex<Option<Base>>>,
 }
@@ -160,7 +168,7 @@ impl Worker {
     fn refuse(&self, batch: Vec<Proposal>, queue: &mut mpsc::Receiver<Proposal>) {
         let rest = std::iter::from_fn(|| queue.try_recv().ok());
         for proposal in batch.into_iter().chain(rest) {
-            let _ = proposal.reply.send(Err(ProposeError::NotLeader(leader_hint(&self.raft))));
+            let _ = proposal.reply.send(Err(ProposeError::NotLeader(self.leaders.hint())));
         }
     }
 
@@ -179,7 +187,7 @@ impl Worker {
             Err(reason) => {
                 tracing::warn!(term, reason, requests = replies.len(), "the fate of an entry is unknown");
                 for reply in replies {
-                    let _ = reply.send(Err(unknown(&self.raft, &reason)));
+                    let _ = reply.send(Err(unknown(&self.leaders, &reason)));
                 }
                 false
             }
@@ -225,17 +233,6 @@ fn leading_term(raft: &Raft) -> Option<u64> {
     raft.as_leader().ok().map(|leader| leader.leader_id().term)
 }
 
-fn unknown(raft: &Raft, reason: &str) -> ProposeError {
-    ProposeError::Unknown { reason: reason.to_owned(), hint: leader_hint(raft) }
-}
-
-/// Where the leader is, as far as this node knows.
-pub fn leader_hint(raft: &Raft) -> LeaderHint {
-    use openraft::async_runtime::WatchReceiver;
-    let metrics = raft.metrics();
-    let metrics = metrics.borrow_watched();
-    let leader = metrics.current_leader;
-    let membership = metrics.membership_config.membership();
-    let address = leader.and_then(|leader| membership.get_node(&leader)).map(|node| node.addr.clone());
-    LeaderHint { leader: leader.map(NodeId), address }
+fn unknown(leaders: &Leaders, reason: &str) -> ProposeError {
+    ProposeError::Unknown { reason: reason.to_owned(), hint: leaders.hint() }
 }

@@ -1,7 +1,8 @@
 //! Linearizable reads. Those that wait while leadership is being confirmed share the next confirmation, so that a thousand
 //! readers cost one round trip.
 
-use crate::group::{LeaderHint, ReadError};
+use crate::group::ReadError;
+use crate::leader::Leaders;
 use crate::types::{Raft, TypeConfig};
 use domain::ids::NodeId;
 use openraft::ReadPolicy;
@@ -16,9 +17,9 @@ pub struct Reader(mpsc::UnboundedSender<Waiting>);
 
 impl Reader {
     /// Starts the task.
-    pub fn start(raft: Raft) -> Self {
+    pub fn start(raft: Raft, leaders: Leaders) -> Self {
         let (sender, receiver) = mpsc::unbounded_channel();
-        crate::runtime::spawn(run(raft, receiver));
+        crate::runtime::spawn(run(raft, leaders, receiver));
         Self(sender)
     }
 
@@ -31,25 +32,27 @@ impl Reader {
     }
 }
 
-async fn run(raft: Raft, mut queue: mpsc::UnboundedReceiver<Waiting>) {
+async fn run(raft: Raft, leaders: Leaders, mut queue: mpsc::UnboundedReceiver<Waiting>) {
     while let Some(first) = queue.recv().await {
         let mut waiting = vec![first];
         while let Ok(next) = queue.try_recv() {
             waiting.push(next);
         }
-        let confirmed = raft.ensure_linearizable(ReadPolicy::ReadIndex).await.map(drop).map_err(read_error);
+        let confirmed = raft.ensure_linearizable(ReadPolicy::ReadIndex).await;
+        let confirmed = confirmed.map(drop).map_err(|error| read_error(&leaders, error));
         for waiter in waiting {
             let _ = waiter.send(confirmed.clone());
         }
     }
 }
 
-fn read_error(error: RaftError<TypeConfig, LinearizableReadError<TypeConfig>>) -> ReadError {
+fn read_error(leaders: &Leaders, error: RaftError<TypeConfig, LinearizableReadError<TypeConfig>>) -> ReadError {
     match error {
-        RaftError::APIError(LinearizableReadError::ForwardToLeader(forward)) => ReadError::NotLeader(LeaderHint {
-            leader: forward.leader_id.map(NodeId),
-            address: forward.leader_node.map(|node| node.addr),
-        }),
+        RaftError::APIError(LinearizableReadError::ForwardToLeader(forward)) => {
+            let address = forward.leader_node.map(|node| node.addr);
+            let hint = forward.leader_id.map(|leader| leaders.located(NodeId(leader), address));
+            ReadError::NotLeader(hint.unwrap_or_default())
+        }
         other => ReadError::Unavailable(other.to_string()),
     }
 }
