@@ -13,6 +13,8 @@ mod sound;
 mod upkeep;
 mod votes;
 
+pub(super) use sound::Judged;
+
 use super::command::{BestAvailable, CheckoutRules, Purpose, Take};
 use super::copy::Machine;
 use super::feed::Feed;
@@ -63,6 +65,9 @@ pub struct Checkouts {
     collected_at: Ticks,
     pub(super) feed: Feed,
 }
+
+/// The watermark of which nobody need be told: nothing is below it.
+const UNMARKED: (u16, u64) = (0, 1);
 
 /// T = the group's clock + an offset, or where it stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -298,7 +303,7 @@ impl Record {
             deadline: self.deadline,
             remaining_ms,
             payment: self.payment,
-            together: self.together,
+            together: self.together && status != Status::Preparing,
             created_at: self.created_at,
             ended_at: self.ended_at,
             note: self.note.clone(),

@@ -80,7 +80,10 @@ impl Store<'_> {
                 let Some(record) = self.record(&owner.reservation)? else { continue };
                 if !record.may_own(&who, &seat, owner.state) {
                     let (id, seat) = (owner.reservation, owner.seat);
-                    return Err(format!("{id} is {:?}, its seat {event}/{section}/{seat} {:?}", record.status, owner.state));
+                    return Err(format!(
+                        "{id} is {:?}, its seat {event}/{section}/{seat} {:?}",
+                        record.status, owner.state
+                    ));
                 }
             }
         }

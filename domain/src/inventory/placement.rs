@@ -56,6 +56,7 @@ impl Catalogue {
     }
 
     pub(super) fn apply(&mut self, command: &Meta) -> Outcome {
+        // Meta commands are rare, and the catalogue is small: comparing is simpler than remembering to count.
         let before = (self.events.clone(), self.placement.clone());
         let outcome = match command {
             Meta::Publish { event, promotions, groups } => self.publish(event, promotions, groups),
@@ -66,7 +67,7 @@ impl Catalogue {
             Meta::MoveAbort { partition, attempt } => self.decide_move(partition, *attempt, MoveStage::Aborted),
             Meta::MoveDone { partition, attempt } => self.forget_move(partition, *attempt),
         };
-        if before != (self.events.clone(), self.placement.clone()) {
+        if before.0 != self.events || before.1 != self.placement {
             self.version += 1;
         }
         outcome
@@ -146,8 +147,8 @@ impl Catalogue {
             return Outcome::Invalid(format!("there is no {partition} or no group {to}"));
         }
         let (from, epoch) = placed.locate(partition);
-        let moves = self.moves.entry(partition.clone()).or_default();
-        if let Some(open) = moves.values().find(|attempt| attempt.stage == MoveStage::Begun) {
+        let mut open = self.moves.get(partition).into_iter().flat_map(BTreeMap::values);
+        if let Some(open) = open.find(|open| open.stage == MoveStage::Begun) {
             return match open.to == to {
                 true => Outcome::MoveBegun { attempt: open.attempt, from, epoch: open.epoch },
                 false => Outcome::Invalid(format!("{partition} is being moved to group {}", open.to)),
@@ -160,7 +161,8 @@ impl Catalogue {
         let (attempt, epoch) = (Attempt(last.0 + 1), Epoch(epoch.0 + 1));
         *last = attempt;
         let stage = MoveStage::Begun;
-        moves.insert(attempt, Move { partition: partition.clone(), attempt, from, to, epoch, stage });
+        let begun = Move { partition: partition.clone(), attempt, from, to, epoch, stage };
+        self.moves.entry(partition.clone()).or_default().insert(attempt, begun);
         Outcome::MoveBegun { attempt, from, epoch }
     }
 

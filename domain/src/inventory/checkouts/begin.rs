@@ -201,7 +201,7 @@ impl Checkouts {
         debug_assert!(matches!(self.clock, Clock::Running { .. }), "a stopped copy opens nothing");
         for part in &parts {
             // From now on it is told the watermark.
-            self.told.entry(part.who.clone()).or_insert((0, 0));
+            self.told.entry(part.who.clone()).or_insert(super::UNMARKED);
         }
         let shortest = *limits::HOLD_TTL_MS.start();
         let hold_ms = begin.hold_ttl_ms.map_or(self.rules.hold_ttl_ms, |ms| ms.clamp(shortest, self.rules.hold_ttl_ms));

@@ -1,9 +1,10 @@
 //! What must hold within one bucket after every entry.
 
 use super::{Account, Checkouts, Voted};
-use crate::ids::{ReservationId, UserId};
+use crate::ids::{ReservationId, SeatRef, UserId};
 use crate::inventory::command::Purpose;
 use crate::inventory::invariants::Sound;
+use crate::inventory::locals::Participant;
 use crate::inventory::record::{QuotedSeat, Status};
 use crate::money::Minor;
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,7 +52,43 @@ impl Sound for Checkouts {
     }
 }
 
+/// What a record says of its participants, to be compared with what they say.
+pub(in crate::inventory) struct Judged<'a> {
+    pub(in crate::inventory) status: Status,
+    pub(in crate::inventory) seats: BTreeSet<SeatRef>,
+    /// Refunded, and acknowledged by the section.
+    pub(in crate::inventory) returned: BTreeSet<SeatRef>,
+    /// Refunded, and not yet acknowledged.
+    pub(in crate::inventory) returning: BTreeSet<SeatRef>,
+    /// Participants that may own something, and whether they have acknowledged the end. Empty once collected.
+    pub(in crate::inventory) parts: BTreeMap<&'a Participant, bool>,
+    pub(in crate::inventory) collected: bool,
+}
+
 impl Checkouts {
+    /// Every record as its participants should see it.
+    pub(in crate::inventory) fn judged(&self) -> impl Iterator<Item = (ReservationId, Judged<'_>)> {
+        self.records.iter().map(|(id, record)| {
+            let refunds = record.refunds.as_deref();
+            let returning: BTreeSet<SeatRef> = refunds
+                .iter()
+                .flat_map(|refunds| &refunds.returning)
+                .flat_map(|(section, seats)| seats.iter().map(|seat| SeatRef { section: *section, seat: *seat }))
+                .collect();
+            let returned = refunds.map_or(BTreeSet::new(), |refunds| &refunds.returned - &returning);
+            let owning = record.parts.iter().filter(|part| part.vote != Voted::No);
+            let judged = Judged {
+                status: record.status,
+                seats: record.seats.iter().map(|quoted| quoted.seat).collect(),
+                returned,
+                returning,
+                parts: owning.map(|part| (&part.who, part.acked)).collect(),
+                collected: record.key.is_none(),
+            };
+            (*id, judged)
+        })
+    }
+
     /// A hold has every vote and its quote is the sum of its seats.
     fn committed(&self, id: ReservationId) -> Result<(), String> {
         let record = &self.records[&id];

@@ -76,7 +76,7 @@ impl Checkouts {
         };
         let Some(section) = chain.next.pop_front() else { return false };
         let (who, take) = (Participant::Seats(section), Some(Take::Best(chain.wish.clone())));
-        self.told.entry(who.clone()).or_insert((0, 0));
+        self.told.entry(who.clone()).or_insert(super::UNMARKED);
         record.parts.push(Part { who, take, vote: Voted::Asked, acked: false });
         true
     }
