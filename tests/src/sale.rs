@@ -197,10 +197,8 @@ impl Builder {
             events.push(path);
         }
         // Many fans at once come through one door; the admitter's tick is shorter than in life, so that tests are.
-        let mut overrides = vec![
-            (Part::Queue, "queue.batch=500".to_owned()),
-            (Part::Queue, "queue.tick_every_ms=200".to_owned()),
-        ];
+        let mut overrides =
+            vec![(Part::Queue, "queue.batch=500".to_owned()), (Part::Queue, "queue.tick_every_ms=200".to_owned())];
         overrides.extend(self.overrides);
         let options = Options {
             dir: folder.path().join("sale"),

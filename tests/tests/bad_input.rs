@@ -133,15 +133,20 @@ async fn passes_tokens_and_headers_that_do_not_fit() -> Result<()> {
     let no_key = alice.call(Method::POST, &url, &[("X-Queue-Token", &pass)], Some(&body)).await?;
     assert!(matches!(no_key.status, 400 | 422), "no key: {} {}", no_key.status, no_key.body);
     let long = "k".repeat(500);
-    let long_key = alice.call(Method::POST, &url, &[("X-Queue-Token", &pass), ("Idempotency-Key", &long)], Some(&body)).await?;
+    let long_key =
+        alice.call(Method::POST, &url, &[("X-Queue-Token", &pass), ("Idempotency-Key", &long)], Some(&body)).await?;
     assert!(matches!(long_key.status, 400 | 422), "a long key: {} {}", long_key.status, long_key.body);
 
     let expired = sale.stack.secrets().token("alice", false, Duration::ZERO)?;
     let mut forged: Vec<String> = alice.token.split('.').map(str::to_owned).collect();
     forged[2] = forged[2].chars().rev().collect();
-    for (what, token) in
-        [("no token", ""), ("nonsense", "nonsense"), ("expired", &expired), ("forged", &forged.join(".")), ("a pass", &pass)]
-    {
+    for (what, token) in [
+        ("no token", ""),
+        ("nonsense", "nonsense"),
+        ("expired", &expired),
+        ("forged", &forged.join(".")),
+        ("a pass", &pass),
+    ] {
         let nobody = Fan { token: token.to_owned(), ..alice.clone() };
         refused(what, &nobody.hold_body(&body, &pass, "k").await?, 401, "UNAUTHORIZED");
         refused(what, &nobody.reservation("1-0-0-1").await?, 401, "UNAUTHORIZED");

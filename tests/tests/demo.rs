@@ -23,7 +23,14 @@ impl Demo {
     /// Start it and read what it prints until it says how to stop it.
     async fn start(dir: &Path, more: &[&str]) -> Result<Self> {
         let mut command = Command::new(binary()?);
-        command.arg("demo").arg("--dir").arg(dir).args(more).stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+        command
+            .arg("demo")
+            .arg("--dir")
+            .arg(dir)
+            .args(more)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true);
         let mut child = command.spawn()?;
         let mut lines = BufReader::new(child.stdout.take().context("its output")?).lines();
         let mut said = Vec::new();
@@ -85,11 +92,18 @@ async fn it_starts_stops_and_goes_on_where_it_was() -> Result<()> {
     let dir = folder.path().join("demo");
     let demo = Demo::start(&dir, &[]).await?;
     let events = demo.alice.browse("/api/v1/events").await?.expect(200)?;
-    let capacities: Vec<u64> =
-        events.body["events"].as_array().context("a list")?.iter().filter_map(|event| event["capacity"].as_u64()).collect();
+    let capacities: Vec<u64> = events.body["events"]
+        .as_array()
+        .context("a list")?
+        .iter()
+        .filter_map(|event| event["capacity"].as_u64())
+        .collect();
     assert_eq!(capacities.len(), 2, "{}", events.body);
     assert!(capacities.iter().any(|seats| (500..=700).contains(seats)), "a hall of about 600 seats: {capacities:?}");
-    assert!(capacities.iter().any(|seats| *seats > 20_000), "an arena of 20,000 seats and a standing area: {capacities:?}");
+    assert!(
+        capacities.iter().any(|seats| *seats > 20_000),
+        "an arena of 20,000 seats and a standing area: {capacities:?}"
+    );
     let pass = demo.alice.pass(1, Duration::from_secs(30)).await?.context("a pass")?;
     let held = demo.alice.best(1, &serde_json::json!({"count": 2}), &pass, "hold").await?.expect(201)?;
     let paying = demo.alice.pay(&held.body, "tok_visa", "pay").await?.expect(202)?;

@@ -62,7 +62,11 @@ async fn f4_limits_count_everything_a_fan_has() -> Result<()> {
     let held = alice.hold(1, &sale.row("Block 1", "1", 1..=3), &pass, "three").await?.expect(201)?;
     // A second checkout beside an open one is refused and shows the open one.
     let second = alice.hold(1, &sale.row("Block 1", "2", 1..=1), &pass, "beside").await?;
-    assert!(matches!(second.error(), "CHECKOUT_ALREADY_OPEN" | "QUEUE_TOKEN_USED" | "QUEUE_TOKEN_INVALID"), "{}", second.body);
+    assert!(
+        matches!(second.error(), "CHECKOUT_ALREADY_OPEN" | "QUEUE_TOKEN_USED" | "QUEUE_TOKEN_INVALID"),
+        "{}",
+        second.body
+    );
     assert_eq!(sale.buy(&alice, &held.body, "tok_visa").await?, "succeeded");
 
     let pass = sale.pass(&alice).await?;
@@ -134,7 +138,11 @@ async fn f7_a_single_use_code_comes_back_unless_it_was_paid_with() -> Result<()>
 
     bob.0.hold_body(&with_code("2"), &bob.1, "again").await?.expect(201)?;
     let held = eventually("bob's hold runs out and the code is free", Duration::from_secs(20), || async {
-        carol.0.hold_body(&with_code("3"), &carol.1, &format!("hold-{}", encore_tests::webhook::now_s())).await?.expect(201)
+        carol
+            .0
+            .hold_body(&with_code("3"), &carol.1, &format!("hold-{}", encore_tests::webhook::now_s()))
+            .await?
+            .expect(201)
     })
     .await?;
     assert_eq!(sale.buy(&carol.0, &held.body, "tok_visa").await?, "succeeded");
@@ -158,7 +166,12 @@ async fn f18_the_same_identity_keeps_its_place() -> Result<()> {
     // A fresh login is another token for the same identity.
     let again = sale.fan("alice").join(1).await?.expect(200)?;
     assert_eq!(again.body["position"], first.body["position"], "{} / {}", first.body, again.body);
-    assert!(again.body["position"].as_u64() < others[0].body["position"].as_u64(), "{} / {}", again.body, others[0].body);
+    assert!(
+        again.body["position"].as_u64() < others[0].body["position"].as_u64(),
+        "{} / {}",
+        again.body,
+        others[0].body
+    );
     eventually("alice is still ahead of those who came later", Duration::from_secs(10), || async {
         let place = alice.queue_status(1, again.text("session"), 0).await?.expect(200)?;
         ensure!(place.body["ahead"].as_u64() == first.body["ahead"].as_u64(), "{}", place.body);

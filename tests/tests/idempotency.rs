@@ -36,7 +36,8 @@ async fn a_payment_is_begun_once_whatever_the_clicks() -> Result<()> {
     let pass = sale.pass(&fan).await?;
     let held = fan.hold(1, &sale.row("Block 1", "1", 1..=2), &pass, "hold").await?.expect(201)?;
     let other = fan.clone().through(1);
-    let (first, second) = tokio::try_join!(fan.pay(&held.body, "tok_visa", "pay"), other.pay(&held.body, "tok_visa", "pay"))?;
+    let (first, second) =
+        tokio::try_join!(fan.pay(&held.body, "tok_visa", "pay"), other.pay(&held.body, "tok_visa", "pay"))?;
     assert_eq!((first.status, second.status), (202, 202), "{} / {}", first.body, second.body);
     assert_eq!(first.text("payment_id"), second.text("payment_id"));
     let outcome = fan.settled(first.text("payment_id"), std::time::Duration::from_secs(30)).await?;

@@ -77,7 +77,11 @@ async fn a_payment_after_the_deadline_is_refunded_once() -> Result<()> {
     sale.webhook(&event).await?.expect(200)?;
 
     let books = sale.provider_payments().await?;
-    assert_eq!(books[&payment]["refunded"], books[&payment]["received"], "all of it went back, once: {}", books[&payment]);
+    assert_eq!(
+        books[&payment]["refunded"], books[&payment]["received"],
+        "all of it went back, once: {}",
+        books[&payment]
+    );
     assert_eq!(alice.tickets().await?.len(), 0, "no ticket for a seat that ran out");
     let record = alice.reservation(held["reservation_id"].as_str().context("an id")?).await?.expect(200)?;
     assert_eq!(record.text("status"), "expired", "the seat is not revived");
@@ -141,7 +145,8 @@ async fn nobody_needs_to_come_back_to_the_page() -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_webhook_that_comes_too_early_comes_again() -> Result<()> {
     let mut sale = Sale::of(Event::new().section("Block 1", 1, 4)).start().await?;
-    let stranger = webhook::succeeded("evt_stranger", "pi_nobody", 4_000, "eur", "pay_00000000000000000000000000000001");
+    let stranger =
+        webhook::succeeded("evt_stranger", "pi_nobody", 4_000, "eur", "pay_00000000000000000000000000000001");
     let answer = sale.webhook(&stranger).await?;
     assert_eq!((answer.status, answer.error()), (503, "PAYMENT_UNKNOWN"), "{}", answer.body);
     assert!(answer.retry_after.is_some());

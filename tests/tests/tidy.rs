@@ -21,9 +21,8 @@ const WALLS: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 
-const OURS: &[&str] = &[
-    "api", "domain", "encore", "fulfillment", "gate", "ledger", "queue", "raft-store", "simulation", "telemetry",
-];
+const OURS: &[&str] =
+    &["api", "domain", "encore", "fulfillment", "gate", "ledger", "queue", "raft-store", "simulation", "telemetry"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").to_owned()
@@ -137,7 +136,8 @@ fn the_simulators_flag_stands_in_one_place() {
 #[test]
 fn sql_stands_only_with_the_ledger_and_the_gates_own_file() {
     let wrong = lines_where(|path, line| {
-        let sqlx = line.contains("sqlx::") && !path.starts_with("ledger/src/postgres") && !path.starts_with("ledger/tests");
+        let sqlx =
+            line.contains("sqlx::") && !path.starts_with("ledger/src/postgres") && !path.starts_with("ledger/tests");
         let sqlite = line.contains("rusqlite::") && !path.starts_with("gate");
         sqlx || sqlite
     });
@@ -199,7 +199,9 @@ fn the_project_speaks_only_of_itself() {
     // Put together here, so that this file does not contain them.
     let forbidden = [["/wo", "rk/"].concat(), [".lib", "rary"].concat(), ["crates", ".io/api"].concat()];
     let mut wrong = Vec::new();
-    for (path, text) in files(&[".rs", ".md", ".toml", ".sql", ".js", ".mjs", ".html", ".css", ".json", ".lua", ".proto", ".yml"]) {
+    for (path, text) in
+        files(&[".rs", ".md", ".toml", ".sql", ".js", ".mjs", ".html", ".css", ".json", ".lua", ".proto", ".yml"])
+    {
         for (number, line) in text.lines().enumerate() {
             if forbidden.iter().any(|word| line.contains(word.as_str())) {
                 wrong.push(format!("{}:{}: {}", path.display(), number + 1, line.trim()));

@@ -322,3 +322,6 @@ fn count(event: &EventEvidence, report: &mut Report) {
     n.refunded += event.balances.iter().filter(|balance| balance.refunded > Minor(0)).count() as u64;
     n.tickets += event.tickets.iter().filter(|ticket| ticket.state == TicketState::Valid).count() as u64;
 }
+
+#[cfg(test)]
+mod tests;

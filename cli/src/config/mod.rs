@@ -91,7 +91,11 @@ impl Layers {
         for setting in &self.set {
             layers = layers.merge(Toml::string(&as_toml(setting)?));
         }
-        layers.extract().context("the configuration is not valid")
+        // By way of JSON, whose maps may have numbers for keys, as node ids are; figment's may not.
+        let merged: serde_json::Value = layers.extract().context("the configuration cannot be read")?;
+        let valid = serde_json::from_value(merged);
+        let place = self.config.as_ref().map_or_else(String::new, |file| format!(" ({})", file.display()));
+        valid.with_context(|| format!("the configuration{place} is not valid"))
     }
 
     /// Cancelled when this process should end. Call it once, inside the runtime.

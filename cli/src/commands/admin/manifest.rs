@@ -82,7 +82,7 @@ impl Exporter<'_> {
         let events = self.desk.ledger.events().await?;
         let record = events.into_iter().find(|record| record.id == event);
         let record = record.with_context(|| format!("there is no event {event}"))?;
-        let (manifest, _) = self.manifest(&record, self.desk.ledger.tickets_of_event(event).await?)?;
+        let (manifest, _) = self.manifest(&record).await?;
         std::fs::write(file, self.organiser.seal(&manifest)?)?;
         println!("{}: {} tickets of “{}”.", file.display(), manifest.tickets.len(), manifest.title);
         Ok(())
@@ -95,7 +95,7 @@ impl Exporter<'_> {
             if only.is_some_and(|only| only != record.id) {
                 continue;
             }
-            let (manifest, seen) = self.manifest(&record, self.desk.ledger.tickets_of_event(record.id).await?)?;
+            let (manifest, seen) = self.manifest(&record).await?;
             let stale = self.gates.iter().filter(|gate| sent.get(&((*gate).clone(), record.id)) != Some(&seen));
             let stale: Vec<&String> = stale.collect();
             if stale.is_empty() {
@@ -124,11 +124,13 @@ impl Exporter<'_> {
         Ok(())
     }
 
-    fn manifest(&self, record: &EventRecord, tickets: Vec<Ticket>) -> Result<(Manifest, Seen)> {
+    async fn manifest(&self, record: &EventRecord) -> Result<(Manifest, Seen)> {
+        // Before the tickets are read: a slower exporter must not put an older list under a later number.
+        let issued_at = now();
+        let tickets = self.desk.ledger.tickets_of_event(record.id).await?;
         let revoked = tickets.iter().filter(|ticket| ticket.state == TicketState::Revoked).count();
         let seen = (tickets.len(), revoked);
         let tickets = tickets.into_iter().map(|ticket| self.ticket(ticket)).collect::<Result<_>>()?;
-        let issued_at = now();
         let manifest = Manifest {
             event: record.id,
             title: record.title.clone(),
