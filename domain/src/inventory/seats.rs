@@ -4,7 +4,10 @@
 //! One answer is remembered for each reservation until the watermark passes it, so that a message that comes late, twice or
 //! before its time finds its answer. Each command costs what it touches, not what the section holds.
 
-use super::best_available::{self, Found, Party};
+mod search;
+mod sound;
+
+use super::best_available::Party;
 use super::command::{PriceRule, Purpose, Take, Vote};
 use super::event::Fact;
 use super::feed::Feed;
@@ -166,18 +169,6 @@ impl Seats {
         owners
     }
 
-    /// What else could be had here.
-    pub fn alternative(&self) -> super::outcome::Alternative {
-        match self.plan.kind {
-            SectionKind::Seated => best_available::alternative(&self.plan, |seat| self.is_free(seat)),
-            SectionKind::Standing => super::outcome::Alternative {
-                section: self.plan.section,
-                free: self.stock.free,
-                largest_together: self.stock.free,
-            },
-        }
-    }
-
     /// Whether this could be taken now, and at what price. Changes nothing.
     pub fn check(&self, take: &Take, purpose: Purpose, now: WallMs) -> Result<Pick, Refusal> {
         let (found, max) = match take {
@@ -300,46 +291,6 @@ impl Seats {
             self.claims.range(from..to).filter(|(_, claim)| claim.seats.is_empty()).map(|(id, _)| *id).collect();
         for id in passed {
             self.claims.remove(&id);
-        }
-    }
-
-    fn chosen(&self, seats: &[SeatIndex]) -> Result<Found, Refusal> {
-        let named = |seat: &SeatIndex| SeatRef { section: self.plan.section, seat: *seat };
-        let wrong_kind = self.plan.kind != SectionKind::Seated;
-        if let Some(seat) = seats.iter().find(|seat| wrong_kind || seat.0 >= self.plan.capacity) {
-            return Err(Refusal::NoSuchSeat(named(seat)));
-        }
-        let sorted: BTreeSet<SeatIndex> = seats.iter().copied().collect();
-        if sorted.is_empty() || sorted.len() != seats.len() {
-            return Err(Refusal::BadCart("each seat once, and at least one".into()));
-        }
-        let taken: Vec<SeatRef> = sorted.iter().filter(|seat| !self.is_free(seat.0)).map(named).collect();
-        if !taken.is_empty() {
-            return Err(Refusal::SeatsTaken(taken));
-        }
-        Ok(Found { seats: sorted.into_iter().collect(), together: false })
-    }
-
-    fn places(&self, count: u32) -> Result<Found, Refusal> {
-        if self.plan.kind != SectionKind::Standing {
-            return Err(Refusal::BadCart(format!("section {} has numbered seats", self.plan.name)));
-        }
-        if count == 0 || count > self.stock.free {
-            return Err(Refusal::PlacesTaken { section: self.plan.section, left: self.stock.free });
-        }
-        let free = (self.first_free..self.plan.capacity).filter(|seat| self.is_free(*seat));
-        Ok(Found { seats: free.take(count as usize).map(SeatIndex).collect(), together: true })
-    }
-
-    fn best(&self, party: Party) -> Result<Found, Refusal> {
-        let none = || Refusal::NoMatchingSeats { alternatives: vec![self.alternative()] };
-        if party.count as u64 > u64::from(self.stock.free) {
-            return Err(none());
-        }
-        match self.plan.kind {
-            SectionKind::Standing if party.accessible == 0 => self.places(party.count as u32).map_err(|_| none()),
-            SectionKind::Standing => Err(none()),
-            SectionKind::Seated => best_available::find(&self.plan, party, |seat| self.is_free(seat)).ok_or_else(none),
         }
     }
 
@@ -469,33 +420,4 @@ fn check(plan: &SectionPlan, price: &PriceRule) -> Result<(), String> {
         return Err(format!("section {} costs less than nothing", plan.name));
     }
     Ok(())
-}
-
-impl super::invariants::Sound for Seats {
-    fn sound(&self) -> Result<(), String> {
-        let mut seen: BTreeMap<SeatIndex, ReservationId> = BTreeMap::new();
-        let mut stock = Stock { free: self.plan.capacity, ..Stock::default() };
-        for owner in self.owners() {
-            if let Some(other) = seen.insert(owner.seat, owner.reservation) {
-                return Err(format!("seat {} belongs to {other} and {}", owner.seat, owner.reservation));
-            }
-            if self.map.state(owner.seat.0) != Some(owner.state) {
-                return Err(format!("seat {} is {:?} but shown otherwise", owner.seat, owner.state));
-            }
-            stock.free -= 1;
-            *count_of(&mut stock, owner.state) += 1;
-        }
-        if stock != self.stock {
-            return Err(format!("counters {:?}, seats {stock:?}", self.stock));
-        }
-        let free = (0..self.plan.capacity).filter(|seat| self.is_free(*seat)).count();
-        if free != self.stock.free as usize {
-            return Err(format!("{free} seats shown free, {} counted", self.stock.free));
-        }
-        let owning = |claim: &Claim| matches!(claim.answer, Given::Held | Given::Sold);
-        match self.claims.iter().find(|(_, claim)| owning(claim) == claim.seats.is_empty()) {
-            Some((id, claim)) => Err(format!("{id} answered {:?} with {} seats", claim.answer, claim.seats.len())),
-            None => Ok(()),
-        }
-    }
 }

@@ -5,6 +5,7 @@ mod any_sequence;
 mod bytes;
 mod fixture;
 mod parse;
+mod placement;
 mod say;
 mod scripts;
 mod world;

@@ -363,7 +363,7 @@ impl Runner {
                 let section = section(args)?;
                 match self.world.query(&Partition::Seats { event: EVENT, section }, &query) {
                     Answer::SeatMap(map) => {
-                        let states = (0..map.count).map(|s| map.state(s).map_or('?', |state| letter(state)));
+                        let states = (0..map.count).map(|s| map.state(s).map_or('?', letter));
                         Ok(format!("version {}: {}", map.version, states.collect::<String>()))
                     }
                     other => Ok(format!("{other:?}")),

@@ -1,0 +1,148 @@
+//! The meta partition: what is published, where it is put, and how a move is decided.
+
+use crate::any_delivery::{plans, record};
+use crate::world::{EVENT, World};
+use domain::ids::{Attempt, Bucket, Epoch, GroupId, Partition, SectionId};
+use domain::inventory::command::{Command, Meta};
+use domain::inventory::query::{EventPlacement, MoveStage, Placement};
+use domain::inventory::record::EventStatus;
+use domain::inventory::{Answer, EventRecord, Outcome, Query};
+use std::collections::BTreeMap;
+
+fn world() -> World {
+    let mut world = World::new(4);
+    for group in 0..4 {
+        let register = Meta::RegisterGroup { group: GroupId(group), nodes: BTreeMap::new() };
+        assert_eq!(ask(&mut world, register), Outcome::Done);
+    }
+    world
+}
+
+fn ask(world: &mut World, command: Meta) -> Outcome {
+    world.command(Partition::Meta, Command::Meta(command))
+}
+
+fn publish(world: &mut World, event: EventRecord, groups: &[u32]) -> Outcome {
+    let groups = groups.iter().map(|group| GroupId(*group)).collect();
+    ask(world, Meta::Publish { event: Box::new(event), promotions: vec!["EARLY".parse().unwrap()], groups })
+}
+
+fn placement(world: &World) -> Placement {
+    match world.query(&Partition::Meta, &Query::Placement) {
+        Answer::Placement(placement) => placement,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn placed(world: &World) -> EventPlacement {
+    placement(world).events[&EVENT].clone()
+}
+
+fn published(world: &World) -> EventRecord {
+    match world.query(&Partition::Meta, &Query::Events) {
+        Answer::Events(events) => events.into_iter().find(|event| event.id == EVENT).unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn section(section: u16) -> Partition {
+    Partition::Seats { event: EVENT, section: SectionId(section) }
+}
+
+#[test]
+fn an_event_lives_in_one_group_and_the_next_in_another() {
+    let mut world = world();
+    let first = record(&plans());
+    assert_eq!(publish(&mut world, first.clone(), &[]), Outcome::Done);
+    assert_eq!(publish(&mut world, EventRecord { id: domain::ids::EventId(2), ..first }, &[]), Outcome::Done);
+    let homes: Vec<GroupId> = placement(&world).events.values().map(|event| event.home.0).collect();
+    assert_eq!(homes, [GroupId(1), GroupId(2)], "the meta group takes none while others do");
+    let partitions = placed(&world).partitions(EVENT);
+    assert!(partitions.contains(&Partition::Checkouts { event: EVENT, bucket: Bucket::BOX_OFFICE }));
+    assert_eq!(partitions.len(), 2 + 1 + 3 + 1, "{partitions:?}");
+}
+
+#[test]
+fn sections_are_spread_over_the_groups_that_are_named() {
+    let mut world = world();
+    assert_eq!(publish(&mut world, record(&plans()), &[3, 1]), Outcome::Done);
+    let placed = placed(&world);
+    let groups: Vec<GroupId> = (1..4).map(|id| placed.locate(&section(id)).0).collect();
+    assert_eq!(groups, [GroupId(3), GroupId(1), GroupId(3)]);
+    let bucket = Partition::Checkouts { event: EVENT, bucket: Bucket(0) };
+    assert_eq!(placed.locate(&bucket), (GroupId(3), Epoch(1)));
+    assert!(matches!(publish(&mut world, record(&plans()), &[9]), Outcome::Invalid(_)), "there is no group 9");
+}
+
+#[test]
+fn an_older_publication_changes_nothing_and_a_change_of_status_survives_it() {
+    let mut world = world();
+    let first = record(&plans());
+    publish(&mut world, first.clone(), &[]);
+    let closed = Meta::SetStatus { event: EVENT, status: EventStatus::Closed };
+    assert_eq!(ask(&mut world, closed.clone()), Outcome::Done);
+    assert_eq!(ask(&mut world, closed), Outcome::Done);
+    assert_eq!((published(&world).status, published(&world).version), (EventStatus::Closed, 2));
+    assert_eq!(publish(&mut world, EventRecord { title: "Old".into(), ..first.clone() }, &[]), Outcome::Done);
+    assert_eq!(published(&world).title, first.title);
+    // A newer publication is newer than the change of status too.
+    assert_eq!(
+        publish(&mut world, EventRecord { version: 2, title: "New".into(), ..first.clone() }, &[]),
+        Outcome::Done
+    );
+    assert_eq!((published(&world).title.as_str(), published(&world).version), ("New", 3));
+    let more_buckets = EventRecord { version: 9, buckets: 3, ..first };
+    assert!(matches!(publish(&mut world, more_buckets, &[]), Outcome::Invalid(_)), "records live where the hash says");
+}
+
+#[test]
+fn nonsense_is_not_published() {
+    let mut world = world();
+    let good = record(&plans());
+    let mut twice = good.clone();
+    twice.sections[1].name = twice.sections[0].name.clone();
+    let mut no_tier = good.clone();
+    no_tier.sections[0].tier = 7;
+    let mut huge = good.clone();
+    huge.sections[0].capacity = 200_001;
+    for bad in [twice, no_tier, huge, EventRecord { buckets: 0, ..good.clone() }, EventRecord { buckets: 65, ..good }] {
+        assert!(matches!(publish(&mut world, bad, &[]), Outcome::Invalid(_)));
+    }
+    assert_eq!(world.query(&Partition::Meta, &Query::Events), Answer::Events(Vec::new()));
+}
+
+#[test]
+fn a_move_is_numbered_and_decided_once() {
+    let mut world = world();
+    publish(&mut world, record(&plans()), &[]);
+    let partition = section(1);
+    let begin = |to| Meta::MoveBegin { partition: section(1), to: GroupId(to) };
+    let begun = Outcome::MoveBegun { attempt: Attempt(1), from: GroupId(1), epoch: Epoch(2) };
+    assert_eq!(ask(&mut world, begin(2)), begun);
+    assert_eq!(ask(&mut world, begin(2)), begun, "asked twice is one attempt");
+    for nonsense in [begin(3), begin(9)] {
+        assert!(matches!(ask(&mut world, nonsense), Outcome::Invalid(_)));
+    }
+    let abort = |attempt| Meta::MoveAbort { partition: section(1), attempt: Attempt(attempt) };
+    let commit = |attempt| Meta::MoveCommit { partition: section(1), attempt: Attempt(attempt) };
+    assert_eq!(ask(&mut world, abort(1)), Outcome::Done);
+    assert_eq!(ask(&mut world, abort(1)), Outcome::Done);
+    assert!(matches!(ask(&mut world, commit(1)), Outcome::Invalid(_)), "what was aborted is never committed");
+    assert_eq!(placed(&world).locate(&partition), (GroupId(1), Epoch(1)));
+
+    let again = Outcome::MoveBegun { attempt: Attempt(2), from: GroupId(1), epoch: Epoch(2) };
+    assert_eq!(ask(&mut world, begin(2)), again);
+    assert_eq!(ask(&mut world, commit(2)), Outcome::Done);
+    assert_eq!(ask(&mut world, commit(2)), Outcome::Done);
+    assert!(matches!(ask(&mut world, abort(2)), Outcome::Invalid(_)), "what was committed is never aborted");
+    assert_eq!(placed(&world).locate(&partition), (GroupId(2), Epoch(2)));
+    let Answer::Moves(open) = world.query(&Partition::Meta, &Query::Moves) else { panic!("no moves") };
+    let stages: Vec<MoveStage> = open.iter().map(|open| open.stage).collect();
+    assert_eq!(stages, [MoveStage::Aborted, MoveStage::Committed], "drivers finish both");
+    for attempt in [1, 2] {
+        let done = Meta::MoveDone { partition: partition.clone(), attempt: Attempt(attempt) };
+        assert_eq!(ask(&mut world, done), Outcome::Done);
+    }
+    let third = Outcome::MoveBegun { attempt: Attempt(3), from: GroupId(2), epoch: Epoch(3) };
+    assert_eq!(ask(&mut world, begin(1)), third, "numbers go on");
+}
