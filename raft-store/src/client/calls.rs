@@ -5,7 +5,7 @@ use domain::ids::{EventId, Partition, PaymentId, PromotionCode, RefundId, Reserv
 use domain::inventory::command::{Begin, Checkout, Manage, Meta};
 use domain::inventory::query::{Owner, SeatMap, Stock};
 use domain::inventory::record::EventStatus;
-use domain::inventory::{Answer, Command, EventRecord, FeedEntry, Outcome, Query, ReservationView, SectionPlan};
+use domain::inventory::{Answer, Command, EventRecord, FeedEntry, Outcome, Query, Refusal, ReservationView, SectionPlan};
 use domain::money::{Currency, Minor};
 use std::collections::BTreeMap;
 
@@ -18,9 +18,15 @@ fn unexpected<T>(answer: Answer) -> Result<T, ClientError> {
 impl Client {
     /// Opens a reservation in the user's bucket and waits until it is decided: `Reservation` (held, or as it stands when
     /// the key is known), `Refused`, `Advised` or `Stale`. `Reservation` in state preparing comes out only when the
-    /// participants took longer than the call may.
+    /// participants took longer than the call may. A code that has no partition is refused as advice: nobody could vote
+    /// for it, and the reservation would wait for its timeout.
     pub async fn begin(&self, event: EventId, begin: Begin) -> Result<Outcome, ClientError> {
         let buckets = self.router.event_placement(event).await?.buckets;
+        if let Some(code) = &begin.promotion
+            && !self.router.has_promotion(event, code).await?
+        {
+            return Ok(Outcome::Advised(Refusal::PromotionUnknown));
+        }
         let partition = Partition::Checkouts { event, bucket: begin.bucket(buckets) };
         let command = Command::Checkout(Checkout::Begin(Box::new(begin)));
         self.router.submit_until_decided(partition, command).await

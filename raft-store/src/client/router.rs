@@ -9,7 +9,7 @@ use crate::runtime;
 use crate::wire;
 use crate::wire::frames::{self, answer, ask};
 use bytes::Bytes;
-use domain::ids::{EventId, GroupId, NodeId, Partition};
+use domain::ids::{EventId, GroupId, NodeId, Partition, PromotionCode};
 use domain::inventory::query::{EventPlacement, Placement, SeatMap};
 use domain::inventory::record::Status;
 use domain::inventory::{Answer, Command, Outcome, Query, Request};
@@ -203,6 +203,15 @@ impl Router {
         }
         let placement = self.fresh_placement(NEGATIVE_CACHE_MS).await?;
         placement.events.get(&event).cloned().ok_or(ClientError::NoSuchEvent(event))
+    }
+
+    /// Whether an event has a partition for this code, by a placement that is young enough to know.
+    pub(super) async fn has_promotion(&self, event: EventId, code: &PromotionCode) -> Result<bool, ClientError> {
+        let has = |placement: &Placement| placement.events.get(&event).is_some_and(|e| e.promotions.contains(code));
+        if has(&locked(&self.placement).placement) {
+            return Ok(true);
+        }
+        Ok(has(&*self.fresh_placement(NEGATIVE_CACHE_MS).await?))
     }
 
     async fn locate(&self, partition: &Partition, attempts: &mut Attempts) -> Result<GroupId, ClientError> {
