@@ -12,7 +12,7 @@ use raft_store::client::{Client, ClientConfig, ClientError, NodeAnswer, WatchIte
 use raft_store::wire::frames::peer_client::PeerClient;
 use raft_store::wire::frames::store_client::StoreClient;
 use raft_store::wire::frames::{Ask, AskFrame, PeerCall, Read, SnapshotPiece, WatchRequest, answer, ask};
-use served::{EVENT, IDS, Store, begin, event, eventually, plan};
+use served::{EVENT, IDS, Store, begin, event, eventually, plan, quick};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -185,7 +185,7 @@ async fn next(watch: &mut (impl futures::Stream<Item = WatchItem> + Unpin)) -> W
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_queue_says_so_and_nothing_is_lost() {
-    let store = Store::tuned(NodeConfig { proposal_queue: 8, ..NodeConfig::default() }).await;
+    let store = Store::tuned(NodeConfig { proposal_queue: 8, ..quick() }).await;
     let client = on_sale(&store, 100).await;
     let asked = (0..1_000).map(|number| {
         let client = client.clone();
@@ -269,8 +269,8 @@ async fn a_client_without_nodes_fails_in_words_and_recovers() {
 async fn a_node_that_was_away_too_long_gets_a_snapshot_in_pieces() {
     let mut store = Store::tuned(NodeConfig { snapshot_every: 20, ..NodeConfig::default() }).await;
     let client = store.client();
-    // More than two megabytes of state: several pieces.
-    let plans: Vec<_> = (0..20).map(|section| plan(section, 1_000)).collect();
+    // More than a megabyte of state: several pieces.
+    let plans: Vec<_> = (0..8).map(|section| plan(section, 1_000)).collect();
     client.publish(event(&plans), plans, Vec::new(), Vec::new()).await.unwrap();
     let leader = store.leader(HOME).await;
     let away = *IDS.iter().find(|id| **id != leader).unwrap();

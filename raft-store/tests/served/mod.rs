@@ -37,7 +37,7 @@ impl Drop for Store {
 
 impl Store {
     pub async fn start() -> Self {
-        Self::tuned(NodeConfig::default()).await
+        Self::tuned(quick()).await
     }
 
     /// Nodes with settings other than the usual; identity and addresses are set here.
@@ -63,7 +63,6 @@ impl Store {
             data: self.folder.path().join(format!("node-{id}")),
             peers: self.peers.clone(),
             groups: 2,
-            timing: Timing { heartbeat_ms: 50, election_min_ms: 250, election_max_ms: 500 },
             ..self.tuned.clone()
         };
         let server = Server::start(config, listener, self.shutdown.clone()).await.unwrap();
@@ -87,10 +86,15 @@ impl Store {
         let server = self.servers.remove(&id).unwrap();
         server.stop();
         server.stopped().await.unwrap();
-        let lock = self.folder.path().join(format!("node-{id}")).join("lock");
+        // The folder is free once every task has let go of the node.
+        let folder = self.folder.path().join(format!("node-{id}"));
         eventually("the data folder is free", || {
-            let lock = std::fs::OpenOptions::new().append(true).open(&lock).unwrap();
-            lock.try_lock().is_ok()
+            ["lock", "history/db"].iter().all(|file| {
+                match std::fs::OpenOptions::new().append(true).open(folder.join(file)) {
+                    Ok(file) => file.try_lock().is_ok(),
+                    Err(_) => true,
+                }
+            })
         })
         .await;
     }
@@ -116,6 +120,12 @@ impl Store {
     pub fn server(&self, id: NodeId) -> &Server {
         &self.servers[&id]
     }
+}
+
+/// Settings under which elections are quick: for tests in which nodes have little to do.
+pub fn quick() -> NodeConfig {
+    let timing = Timing { heartbeat_ms: 50, election_min_ms: 250, election_max_ms: 500 };
+    NodeConfig { timing, ..NodeConfig::default() }
 }
 
 /// Waits for a condition, at most half a minute.
