@@ -62,7 +62,8 @@ fn accessible_seats_are_named_and_must_exist() {
 
 #[test]
 fn a_refusal_names_the_place() {
-    let cases: Vec<(&str, Box<dyn Fn(&mut Value)>)> = vec![
+    type Spoil = Box<dyn Fn(&mut Value)>;
+    let cases: Vec<(&str, Spoil)> = vec![
         (
             "zone 1 (Stalls), row 1 (1), seat 2 (2)",
             Box::new(|p| p["zones"][0]["rows"][0]["seats"][1]["category"] = json!("C")),
