@@ -115,6 +115,12 @@ impl MemoryDisk {
         self.contents().lost
     }
 
+    /// Whether a power cut would take something now.
+    pub fn is_dirty(&self) -> bool {
+        let contents = self.contents();
+        !contents.renamings.is_empty() || contents.files.values().any(|file| file.now.len() > file.synced.len())
+    }
+
     /// Changes one byte, as a failing disk would.
     pub fn flip(&self, file: &Path, offset: usize) {
         let mut contents = self.contents();
@@ -198,15 +204,18 @@ impl File {
         }
         let kept = self.synced.len() + chance((written.len() - self.synced.len()) as u64 + 1) as usize;
         let mut left = written[..kept].to_vec();
+        let mut lost = written.len() - kept;
         for start in (0..kept).step_by(SECTOR) {
             let end = (start + SECTOR).min(kept);
             if end > self.synced.len() && chance(4) == 0 {
-                left[start.max(self.synced.len())..end].fill(0);
+                let sector = start.max(self.synced.len())..end;
+                lost += sector.len();
+                left[sector].fill(0);
             }
         }
         self.synced.clone_from(&left);
         self.now = left;
-        (written.len() - kept) as u64
+        lost as u64
     }
 }
 
