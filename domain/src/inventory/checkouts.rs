@@ -13,6 +13,7 @@ mod sound;
 mod upkeep;
 mod votes;
 
+pub(super) use begin::ALTERNATIVES;
 pub(super) use sound::Judged;
 
 use super::command::{BestAvailable, CheckoutRules, Purpose, Take};

@@ -1,13 +1,14 @@
 //! What may be read from a group: a reservation with T as the leader would stamp it now, maps and the catalogue as applied,
 //! and the advice that a seat is visibly taken.
 
-use super::command::{Cart, Checkout, Command, Request};
+use super::checkouts::ALTERNATIVES;
+use super::command::{BestAvailable, Cart, Checkout, Command, Request};
 use super::copy::{Copy, Machine};
 use super::group::{Fed, Group, Hosted};
 use super::locals::Now;
 use super::outcome::Refusal;
 use super::query::{Answer, Query};
-use crate::ids::{Epoch, Partition, SeatRef};
+use crate::ids::{Epoch, EventId, Partition, SeatRef, SectionId};
 use crate::time::WallMs;
 
 impl Group {
@@ -67,15 +68,21 @@ impl Group {
         else {
             return None;
         };
-        let Cart::Chosen { seats, places } = &begin.cart else { return None };
         let judge = self.checkouts.get(&(*event, *bucket))?.active()?;
         let now = Now { t: judge.time(self.clock), wall: now };
         if judge.knows(&begin.user, &begin.key) || !judge.would_admit(begin, now) {
             return None;
         }
-        let section = |section| self.seats.get(&(*event, section)).and_then(Copy::active);
-        let visibly_taken = |seat: &&SeatRef| section(seat.section).is_some_and(|s| s.is_taken(seat.seat));
-        let mut taken: Vec<SeatRef> = seats.iter().filter(visibly_taken).copied().collect();
+        match &begin.cart {
+            Cart::Chosen { seats, places } => self.visibly_taken(*event, seats, places),
+            Cart::Best(wish) => self.visibly_full(*event, wish),
+        }
+    }
+
+    fn visibly_taken(&self, event: EventId, seats: &[SeatRef], places: &[(SectionId, u32)]) -> Option<Refusal> {
+        let section = |section| self.seats.get(&(event, section)).and_then(Copy::active);
+        let is_taken = |seat: &&SeatRef| section(seat.section).is_some_and(|s| s.is_taken(seat.seat));
+        let mut taken: Vec<SeatRef> = seats.iter().filter(is_taken).copied().collect();
         if !taken.is_empty() {
             taken.sort_unstable();
             return Some(Refusal::SeatsTaken(taken));
@@ -84,6 +91,21 @@ impl Group {
             let left = section(*id)?.stock().free;
             (left < *wanted).then_some(Refusal::PlacesTaken { section: *id, left })
         })
+    }
+
+    /// Every section of the wish is here and has fewer free seats than the party needs.
+    fn visibly_full(&self, event: EventId, wish: &BestAvailable) -> Option<Refusal> {
+        let mut alternatives = Vec::new();
+        for section in &wish.sections {
+            let seats = self.seats.get(&(event, *section)).and_then(Copy::active)?;
+            if seats.stock().free >= u32::from(wish.count) {
+                return None;
+            }
+            alternatives.push(seats.alternative());
+        }
+        alternatives.retain(|other| other.free > 0);
+        alternatives.truncate(ALTERNATIVES);
+        Some(Refusal::NoMatchingSeats { alternatives })
     }
 
     /// The version of a partition that has one (seats, meta) and is here.

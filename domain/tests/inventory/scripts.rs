@@ -159,7 +159,7 @@ impl Runner {
         let sent_at = key(args, "sent")?.unwrap_or(self.world.wall);
         let options = (args.take_key("promotion"), args.take_key("pass_id"), key(args, "ttl")?);
         let (purpose, note) = (args.take_key("as"), args.take_key("note"));
-        let cart = self.cart(name == "best", args)?;
+        let cart = self.cart(name == "best" || args.take_key("of").is_some_and(|of| of == "best"), args)?;
         let mut begin: Begin = fixture::begin(user, key_text, cart, sent_at);
         begin.promotion = options.0.map(str::parse).transpose()?;
         begin.pass = options.1.map(str::parse).transpose()?;

@@ -15,7 +15,7 @@ use crate::time::Ticks;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A refusal names at most so many other sections.
-const ALTERNATIVES: usize = 10;
+pub(in crate::inventory) const ALTERNATIVES: usize = 10;
 
 /// A cart by section.
 pub(super) struct Wants {
