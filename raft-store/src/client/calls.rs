@@ -7,6 +7,7 @@ use domain::inventory::query::{Owner, SeatMap, Stock};
 use domain::inventory::record::EventStatus;
 use domain::inventory::{Answer, Command, EventRecord, FeedEntry, Outcome, Query, Refusal, ReservationView, SectionPlan};
 use domain::money::{Currency, Minor};
+use domain::time::WallMs;
 use std::collections::BTreeMap;
 
 fn unexpected<T>(answer: Answer) -> Result<T, ClientError> {
@@ -17,7 +18,7 @@ fn unexpected<T>(answer: Answer) -> Result<T, ClientError> {
 
 impl Client {
     /// Opens a reservation in the user's bucket and waits until it is decided: `Reservation` (held, or as it stands when
-    /// the key is known), `Refused`, `Advised` or `Stale`. `Reservation` in state preparing comes out only when the
+    /// the key is known), `Refused` or `Advised`. `Reservation` in state preparing comes out only when the
     /// participants took longer than the call may. A code that has no partition is refused as advice: nobody could vote
     /// for it, and the reservation would wait for its timeout.
     pub async fn begin(&self, event: EventId, begin: Begin) -> Result<Outcome, ClientError> {
@@ -28,8 +29,17 @@ impl Client {
             return Ok(Outcome::Advised(Refusal::PromotionUnknown));
         }
         let partition = Partition::Checkouts { event, bucket: begin.bucket(buckets) };
-        let command = Command::Checkout(Checkout::Begin(Box::new(begin)));
-        self.router.submit_until_decided(partition, command).await
+        let mut begin = begin;
+        loop {
+            let command = Command::Checkout(Checkout::Begin(Box::new(begin.clone())));
+            let outcome = self.router.submit_until_decided(partition.clone(), command).await?;
+            match outcome {
+                // Records were just collected, and the floor may be ahead of our clock by its margin. Whoever waits here
+                // is no late twin of a collected request: ask with a clock after the floor.
+                Outcome::Stale { floor } if floor >= begin.sent_at => begin.sent_at = WallMs(floor.0 + 1),
+                decided => return Ok(decided),
+            }
+        }
     }
 
     async fn checkout(&self, reservation: ReservationId, command: Checkout) -> Result<Outcome, ClientError> {
