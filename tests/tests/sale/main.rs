@@ -1,0 +1,14 @@
+//! Tests over a whole sale of running processes, one topic a file. One program, because each would link everything anew.
+
+mod bad_input;
+mod browser;
+mod crash;
+mod demo;
+mod faults;
+mod gates;
+mod idempotency;
+mod money;
+mod openapi;
+mod outages;
+mod readme;
+mod stampede;
