@@ -41,7 +41,12 @@ async fn settle_one<S: Store, L: Ledger>(
         Outcome::Preparing => return Ok(()),
         other => return Err(StepError::Impossible(format!("{payment}: the store judged {other:?}"))),
     };
-    tracing::info!(%payment, %reservation, ?settled, "payment settled");
+    let outcome = match settled {
+        SettleOutcome::Booked(_) => "booked",
+        SettleOutcome::Refunding => "refunding",
+        SettleOutcome::NotCaptured => "not captured",
+    };
+    tracing::info!(%payment, %reservation, outcome, "payment settled");
     if matches!(settled, SettleOutcome::Booked(_)) {
         // Only collection waits for this, and the feed says it again.
         store.ledger_ack(reservation).await?;
@@ -57,8 +62,11 @@ pub async fn release<S: Store, L: Ledger>(store: &S, ledger: &L) -> Done {
 
 async fn release_one<S: Store, L: Ledger>(store: S, ledger: L, task: ReleaseTask) -> Result<(), StepError> {
     // Whatever it is now, it is no longer a hold; a reservation that another payment bought stays paid.
-    let outcome = store.cancel(task.reservation).await?;
-    tracing::info!(payment = %task.payment, reservation = %task.reservation, ?outcome, "seats of a failed payment freed");
+    let status = match store.cancel(task.reservation).await? {
+        Outcome::Reservation(view) => Some(view.status),
+        _ => None,
+    };
+    tracing::info!(payment = %task.payment, reservation = %task.reservation, ?status, "seats of a failed payment freed");
     ledger.mark_released(task.payment).await?;
     Ok(())
 }

@@ -20,6 +20,8 @@ use tokio_util::sync::CancellationToken;
 const SLOW_MS: u64 = 2_000;
 /// Pause between two rounds of extensions.
 const EXTEND_MS: u64 = 500;
+/// How much more seldom than payments and tickets, which a fan waits for, the rest is looked at.
+const UNHURRIED: u64 = 3;
 /// Longest pause after failures.
 const LONGEST_PAUSE_MS: u64 = 2_000;
 
@@ -39,11 +41,16 @@ impl Loop {
     async fn run(self, step: &'static str, pause_ms: u64, mut pass: impl AsyncFnMut() -> Done) {
         let mut failures: u32 = 0;
         while !self.shutdown.is_cancelled() {
-            let pause = match pass().await {
+            let done = pass().await;
+            let pause = match &done {
                 Ok(0) => pause_ms,
+                Ok(_) => pause_ms / 4,
+                Err(_) => (pause_ms << failures.min(5)).clamp(pause_ms, LONGEST_PAUSE_MS.max(pause_ms)),
+            };
+            match done {
                 Ok(count) => {
                     self.metrics.did(step, count);
-                    pause_ms / 4
+                    failures = 0;
                 }
                 Err(error) => {
                     self.metrics.failed(step);
@@ -51,10 +58,9 @@ impl Loop {
                     if failures == 0 {
                         tracing::warn!(step, %error, "will be tried again");
                     }
-                    (pause_ms << (failures + 1).min(5)).min(LONGEST_PAUSE_MS.max(pause_ms))
+                    failures += 1;
                 }
-            };
-            failures = if pause > pause_ms { failures + 1 } else { 0 };
+            }
             tokio::select! {
                 biased;
                 () = self.shutdown.cancelled() => {}
@@ -98,6 +104,7 @@ fn money<S: Store, L: Ledger, P: Provider>(
     parts: &Parts<S, L, P>,
 ) {
     let Parts { store, ledger, provider, .. } = parts.clone();
+    let unhurried = config.poll_ms * UNHURRIED;
     let opening = Opening::default();
     let mut tasks = JoinSet::new();
     workers.spawn(
@@ -110,19 +117,16 @@ fn money<S: Store, L: Ledger, P: Provider>(
         host.clone().run("settle", config.poll_ms, async move || settlement::settle(&settling, &ledger, now()).await),
     );
     let Parts { ledger, .. } = parts.clone();
-    workers
-        .spawn(host.clone().run("release", config.poll_ms, async move || settlement::release(&store, &ledger).await));
+    workers.spawn(host.clone().run("release", unhurried, async move || settlement::release(&store, &ledger).await));
     let Parts { store, ledger, provider, .. } = parts.clone();
     workers.spawn(
         host.clone().run("ask", SLOW_MS, async move || initialize::ask(&store, &ledger, &provider, now()).await),
     );
     let Parts { ledger, provider, .. } = parts.clone();
-    workers.spawn(
-        host.clone().run("refund", config.poll_ms, async move || refunds::send(&ledger, &provider, now()).await),
-    );
+    workers.spawn(host.clone().run("refund", unhurried, async move || refunds::send(&ledger, &provider, now()).await));
     let Parts { store, ledger, .. } = parts.clone();
     workers.spawn(
-        host.clone().run("return", config.poll_ms, async move || refunds::return_seats(&store, &ledger, now()).await),
+        host.clone().run("return", unhurried, async move || refunds::return_seats(&store, &ledger, now()).await),
     );
     if config.extend_holds {
         let Parts { store, ledger, .. } = parts.clone();
@@ -139,6 +143,7 @@ fn effects<S: Store, L: Ledger, P: Provider>(
     parts: &Parts<S, L, P>,
     sink: FileSink,
 ) {
+    let unhurried = config.poll_ms * UNHURRIED;
     let ledger = parts.ledger.clone();
     workers.spawn(host.clone().run("relay", config.poll_ms, async move || relay::relay(&ledger, now()).await));
     let (ledger, sealer) = (parts.ledger.clone(), parts.sealer.clone());
@@ -147,12 +152,11 @@ fn effects<S: Store, L: Ledger, P: Provider>(
             .run("tickets", config.poll_ms, async move || consumers::tickets::issue(&ledger, &sealer, now()).await),
     );
     let ledger = parts.ledger.clone();
-    workers.spawn(
-        host.clone().run("messages", config.poll_ms, async move || consumers::messages::write(&ledger, now()).await),
-    );
+    workers
+        .spawn(host.clone().run("messages", unhurried, async move || consumers::messages::write(&ledger, now()).await));
     let ledger = parts.ledger.clone();
     let mut notifier = Notifier::default();
-    workers.spawn(host.clone().run("notify", config.poll_ms, async move || notifier.send(&ledger, &sink, now()).await));
+    workers.spawn(host.clone().run("notify", unhurried, async move || notifier.send(&ledger, &sink, now()).await));
     let Parts { store, ledger, .. } = parts.clone();
     let mut feed = Feed::default();
     workers.spawn(host.clone().run("feed", config.feed_ms, async move || feed.consume(&store, &ledger, now()).await));

@@ -86,9 +86,7 @@ impl PaymentState {
             (F::FullRefundRequested, S::Succeeded) => Step::To(S::RefundRequired),
             (F::FullRefundRequested, S::Initializing | S::Pending | S::Failed | S::Captured) => Step::Impossible,
             (F::AllRefunded, S::RefundRequired) => Step::To(S::Refunded),
-            (F::AllRefunded, S::Initializing | S::Pending | S::Failed | S::Captured | S::Succeeded) => {
-                Step::Impossible
-            }
+            (F::AllRefunded, S::Initializing | S::Pending | S::Failed | S::Captured | S::Succeeded) => Step::Impossible,
             _ => Step::Stay,
         }
     }

@@ -89,6 +89,9 @@ async fn relay(connection: &mut PgConnection, now: WallMs, max: u32) -> Result<u
         .fetch_all(&mut *connection)
         .await
         .map_err(error)?;
+    if found.is_empty() {
+        return Ok(0);
+    }
     let (mut ids, mut to, mut copies) = (Vec::new(), Vec::new(), Vec::new());
     for row in &found {
         let (id, topic): (i64, String) = (get(row, "id")?, get(row, "topic")?);

@@ -79,10 +79,9 @@ fn what_is_no_event_is_refused_in_words() {
 #[test]
 fn the_fingerprint_is_of_the_content_only() {
     let plain = parse(br#"{"id":"e","type":"t","created":1,"data":{"object":{"a":1,"b":[true,null]}}}"#).unwrap();
-    let again = parse(
-        br#"{"pending_webhooks":3,"data":{"object":{"b":[true,null],"a":1}},"created":1,"type":"t","id":"e"}"#,
-    )
-    .unwrap();
+    let again =
+        parse(br#"{"pending_webhooks":3,"data":{"object":{"b":[true,null],"a":1}},"created":1,"type":"t","id":"e"}"#)
+            .unwrap();
     assert_eq!(plain.fingerprint, again.fingerprint);
     let other = parse(br#"{"id":"e","type":"t","created":1,"data":{"object":{"a":2,"b":[true,null]}}}"#).unwrap();
     assert_ne!(plain.fingerprint, other.fingerprint);

@@ -1,10 +1,10 @@
 //! Both twins keep one contract.
 
-mod support;
+use crate::support::Server;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn postgres_keeps_the_contract() {
-    let server = support::Server::start(false).await;
+    let server = Server::start(false).await;
     ledger::contract::run_all(&server.ledger("postgres")).await;
 }
 

@@ -1,0 +1,5 @@
+//! Fulfilment over a real PostgreSQL and the provider's simulator, each test with a shop of its own.
+
+mod money;
+mod serve;
+mod support;
