@@ -168,7 +168,7 @@ function countsChanged(sections) {
 function seatsChanged(name, states) {
   map.states(name, states);
   if (holding) return;
-  const lost = cart.seats.filter((seat) => seat.section === name && !["free", undefined].includes(map.stateOf(seatKey(seat))));
+  const lost = cart.seats.filter((seat) => seat.section === name && ["held", "sold", "blocked"].includes(map.stateOf(seatKey(seat))));
   if (lost.length === 0) return;
   for (const seat of lost) cart.remove(seatKey(seat));
   map.choose(cart.keys);

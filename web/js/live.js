@@ -6,7 +6,10 @@ import { unpack } from "./bits.js";
 
 const BETWEEN_PULLS_MS = 400;
 const BETWEEN_OVERVIEWS_MS = 2_000;
+const AFTER_FAILURE_MS = 2_000;
 const POLL_MS = 4_000;
+/** With hints, everything shown is still pulled now and then: a hint may be lost on its way. */
+const SAFETY_POLL_MS = 30_000;
 const RETRY_STREAM_MS = 15_000;
 
 /** Watches one event. `told` has section(name, states), overview(sections) and mode("on" | "poll"). */
@@ -65,7 +68,7 @@ export class Live {
 
   #mode(mode) {
     clearInterval(this.#poll);
-    if (mode === "poll") this.#poll = setInterval(() => this.#pullAll(), POLL_MS);
+    this.#poll = setInterval(() => this.#pullAll(), mode === "poll" ? POLL_MS : SAFETY_POLL_MS);
     this.#told.mode(mode);
   }
 
@@ -83,11 +86,12 @@ export class Live {
       this.#wanted.delete(name);
       try {
         await this.#pullOnce(name, atLeast);
+        await pause(BETWEEN_PULLS_MS);
       } catch {
-        // The next hint or poll comes anyway; what is shown stays.
-        this.#told.mode("poll");
+        // A hint is given once: what it announced stays wanted.
+        this.#wanted.set(name, Math.max(atLeast, this.#wanted.get(name) ?? 0));
+        await pause(AFTER_FAILURE_MS);
       }
-      await pause(BETWEEN_PULLS_MS);
     }
     this.#wanted.delete(name);
     this.#pulling.delete(name);

@@ -122,7 +122,7 @@ export class SeatMap {
     const rows = section.rows.map(({ row, seats }) =>
       seats.map((seat) => {
         const label = { section: section.section, row, seat: seat.seat };
-        return { ...label, x: seat.x, y: seat.y, accessible: Boolean(seat.accessible), key: seatKey(label), state: "blocked" };
+        return { ...label, x: seat.x, y: seat.y, accessible: Boolean(seat.accessible), key: seatKey(label), state: "unknown" };
       }),
     );
     for (const row of rows) row.forEach((seat, at) => Object.assign(seat, { neighbours: row, at }));
@@ -238,7 +238,7 @@ export class SeatMap {
   }
 
   #name(seat) {
-    const words = { free: "free", held: "in a checkout", sold: "sold", blocked: "not for sale" };
+    const words = { unknown: "asking whether it is free", free: "free", held: "in a checkout", sold: "sold", blocked: "not for sale" };
     const parts = [seatName(seat), this.#told.price(seat.section), words[seat.state]];
     if (seat.accessible) parts.push("wheelchair place");
     if (this.#chosen.has(seat.key)) parts.push("chosen");
