@@ -12,7 +12,7 @@ use raft_store::client::{Client, ClientConfig, ClientError, NodeAnswer, WatchIte
 use raft_store::wire::frames::peer_client::PeerClient;
 use raft_store::wire::frames::store_client::StoreClient;
 use raft_store::wire::frames::{Ask, AskFrame, PeerCall, Read, SnapshotPiece, WatchRequest, answer, ask};
-use served::{EVENT, IDS, Store, begin, event, eventually, plan, quick};
+use served::{EVENT, IDS, Store, begin, event, eventually, plan};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -179,13 +179,13 @@ async fn a_watch_opens_with_a_reset_coalesces_and_reopens_after_a_failure() {
 }
 
 async fn next(watch: &mut (impl futures::Stream<Item = WatchItem> + Unpin)) -> WatchItem {
-    let item = tokio::time::timeout(Duration::from_secs(30), watch.next()).await;
+    let item = tokio::time::timeout(Duration::from_secs(120), watch.next()).await;
     item.expect("nothing was told").expect("a watch never ends")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_queue_says_so_and_nothing_is_lost() {
-    let store = Store::tuned(NodeConfig { proposal_queue: 8, ..quick() }).await;
+    let store = Store::tuned(NodeConfig { proposal_queue: 8, ..NodeConfig::default() }).await;
     let client = on_sale(&store, 100).await;
     let asked = (0..1_000).map(|number| {
         let client = client.clone();

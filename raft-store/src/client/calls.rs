@@ -5,7 +5,9 @@ use domain::ids::{EventId, Partition, PaymentId, PromotionCode, RefundId, Reserv
 use domain::inventory::command::{Begin, Checkout, Manage, Meta};
 use domain::inventory::query::{Owner, SeatMap, Stock};
 use domain::inventory::record::EventStatus;
-use domain::inventory::{Answer, Command, EventRecord, FeedEntry, Outcome, Query, Refusal, ReservationView, SectionPlan};
+use domain::inventory::{
+    Answer, Command, EventRecord, FeedEntry, Outcome, Query, Refusal, ReservationView, SectionPlan,
+};
 use domain::money::{Currency, Minor};
 use domain::time::WallMs;
 use std::collections::BTreeMap;

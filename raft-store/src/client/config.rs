@@ -25,7 +25,7 @@ impl Default for ClientConfig {
             endpoints: vec!["127.0.0.1:7001".into(), "127.0.0.1:7002".into(), "127.0.0.1:7003".into()],
             request_timeout_ms: 5_000,
             attempt_timeout_ms: 2_000,
-            connect_timeout_ms: 500,
+            connect_timeout_ms: 2_000,
             in_flight: 8_192,
         }
     }

@@ -20,8 +20,8 @@ use tonic::{Request, Response, Status, Streaming};
 const PIECE_BYTES: usize = 1 << 20;
 /// Largest snapshot that a node accepts.
 const SNAPSHOT_BYTES: u64 = 4 << 30;
-/// How long a connection between nodes may take; elections must not wait for a dead one.
-const CONNECT: Duration = Duration::from_millis(500);
+/// How long a connection between nodes may take; each call has its own, shorter time-out besides.
+const CONNECT: Duration = Duration::from_millis(1_500);
 
 /// Calls peers over gRPC.
 #[derive(Default)]

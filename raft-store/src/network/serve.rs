@@ -106,8 +106,8 @@ async fn listen(node: Node, listener: TcpListener, stop: CancellationToken) -> R
         .max_decoding_message_size(MESSAGE_BYTES)
         .max_encoding_message_size(MESSAGE_BYTES);
     tonic::transport::Server::builder()
-        .http2_keepalive_interval(Some(Duration::from_secs(2)))
-        .http2_keepalive_timeout(Some(Duration::from_secs(3)))
+        .http2_keepalive_interval(Some(Duration::from_secs(3)))
+        .http2_keepalive_timeout(Some(Duration::from_secs(6)))
         .initial_stream_window_size(4 << 20)
         .initial_connection_window_size(8 << 20)
         .max_concurrent_streams(1_024)
