@@ -7,9 +7,10 @@ use crate::leader::Leaders;
 use crate::runtime::{Instant, millis_since, now, spawn, timeout, wall_now};
 use crate::state_machine::StateMachine;
 use crate::types::{Applied, Batch, Raft, TypeConfig};
-use domain::inventory::{Entry, Outcome, Request};
+use domain::inventory::{Entry, Outcome, Refusal, Request};
 use domain::limits::ENTRY_REQUESTS;
 use domain::time::Stamp;
+use openraft::async_runtime::WatchReceiver;
 use openraft::impls::ProgressResponder;
 use openraft::raft::ClientWriteResult;
 use std::sync::{Arc, Mutex};
@@ -20,6 +21,8 @@ use tokio::sync::{mpsc, oneshot};
 const TICK: Duration = Duration::from_millis(1_000);
 /// How long to look again whether a fresh leader has applied the first entry of its term.
 const READY_POLL: Duration = Duration::from_millis(20);
+/// A leader that a quorum has not confirmed for so long may be one no more, and advises nobody.
+const ADVICE_LEASE_MS: u64 = 300;
 /// What an overloaded caller is told to wait.
 const RETRY_AFTER_MS: u64 = 250;
 
@@ -70,12 +73,12 @@ impl Proposer {
 
     /// Queues one request; the outcome comes through the receiver.
     pub fn submit(&self, request: Request) -> Result<oneshot::Receiver<Result<Outcome, ProposeError>>, ProposeError> {
-        if self.raft.as_leader().is_err() {
+        let Ok(leader) = self.raft.as_leader() else {
             return Err(ProposeError::NotLeader(self.leaders.hint()));
-        }
+        };
         let (reply, receiver) = oneshot::channel();
-        // Lost already, for all to see: no entry needed to say so, and no promise made by it.
-        if let Some(refusal) = self.machine.state().machine.preview(&request, wall_now()) {
+        let heard = leader.last_quorum_acked().is_some_and(|at| millis_since(at) < ADVICE_LEASE_MS);
+        if let Some(refusal) = heard.then(|| self.advice(leader.leader_id().term, &request)).flatten() {
             let _ = reply.send(Ok(Outcome::Advised(refusal)));
             return Ok(receiver);
         }
@@ -84,6 +87,14 @@ impl Proposer {
             Err(mpsc::error::TrySendError::Full(_)) => Err(ProposeError::Overloaded { retry_after_ms: RETRY_AFTER_MS }),
             Err(mpsc::error::TrySendError::Closed(_)) => Err(unknown(&self.leaders, "the node is stopping")),
         }
+    }
+
+    /// A refusal that the applied state already shows: no entry is needed to say so, and no promise made by it. Only from
+    /// the state of a leader that has caught up with its predecessors.
+    fn advice(&self, term: u64, request: &Request) -> Option<Refusal> {
+        let state = self.machine.state();
+        let caught_up = state.term_began.is_some_and(|(began, _)| began == term);
+        caught_up.then(|| state.machine.preview(request, wall_now())).flatten()
     }
 
     /// What this node, if it leads, would stamp on an entry now; zero if it does not.
@@ -229,7 +240,11 @@ fn clamp_ms(elapsed: u64) -> u32 {
     u32::try_from(elapsed).unwrap_or(u32::MAX)
 }
 
+/// `None` too once consensus has stopped here: what it last was says nothing any more.
 fn leading_term(raft: &Raft) -> Option<u64> {
+    if raft.metrics().borrow_watched().running_state.is_err() {
+        return None;
+    }
     raft.as_leader().ok().map(|leader| leader.leader_id().term)
 }
 

@@ -3,11 +3,16 @@
 
 use crate::group::ReadError;
 use crate::leader::Leaders;
+use crate::runtime::timeout;
 use crate::types::{Raft, TypeConfig};
 use domain::ids::NodeId;
 use openraft::ReadPolicy;
 use openraft::errors::{LinearizableReadError, RaftError};
+use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
+
+/// A leader that is cut off is not waited for: the reader asks elsewhere.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 type Waiting = oneshot::Sender<Result<(), ReadError>>;
 
@@ -38,8 +43,10 @@ async fn run(raft: Raft, leaders: Leaders, mut queue: mpsc::UnboundedReceiver<Wa
         while let Ok(next) = queue.try_recv() {
             waiting.push(next);
         }
-        let confirmed = raft.ensure_linearizable(ReadPolicy::ReadIndex).await;
-        let confirmed = confirmed.map(drop).map_err(|error| read_error(&leaders, error));
+        let confirmed = match timeout(PATIENCE, raft.ensure_linearizable(ReadPolicy::ReadIndex)).await {
+            Some(confirmed) => confirmed.map(drop).map_err(|error| read_error(&leaders, error)),
+            None => Err(ReadError::Unavailable("no quorum confirmed the leader in time".to_owned())),
+        };
         for waiter in waiting {
             let _ = waiter.send(confirmed.clone());
         }

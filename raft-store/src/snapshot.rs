@@ -48,17 +48,25 @@ impl SnapshotStore {
     /// The snapshot, if there is one.
     pub async fn load(&self) -> io::Result<Option<Snapshot>> {
         match self.disk.read(self.file.clone()).await {
-            Ok(bytes) => decode(&bytes).map(Some).ok_or_else(|| {
-                let what = format!(
-                    "snapshot {} is damaged; the log before it is purged. Start a node with an empty data folder under \
-                     a new id and put it in this one's place with `encore admin group replace-node`",
-                    self.file.display()
-                );
-                io::Error::new(io::ErrorKind::InvalidData, what)
-            }),
+            Ok(bytes) => {
+                let snapshot = decode(&bytes).ok_or_else(|| self.damaged())?;
+                let index = snapshot.meta.last_log_id.map(|log_id| log_id.index());
+                let mut saved = self.saved.lock().await;
+                *saved = index.max(*saved);
+                Ok(Some(snapshot))
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    fn damaged(&self) -> io::Error {
+        let what = format!(
+            "snapshot {} is damaged; the log before it is purged. Start a node with an empty data folder under a new id \
+             and put it in this one's place with `encore admin group replace-node`",
+            self.file.display()
+        );
+        io::Error::new(io::ErrorKind::InvalidData, what)
     }
 }
 
@@ -86,4 +94,36 @@ pub fn decode(bytes: &Bytes) -> Option<Snapshot> {
     let end = FIXED.checked_add(head)?;
     let meta = crate::wire::decode("snapshot head", bytes.get(FIXED..end)?).ok()?;
     Some(Snapshot { meta, snapshot: bytes.slice(end..) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::memory::MemoryDisk;
+
+    #[tokio::test]
+    async fn damage_is_refused_and_the_older_one_never_comes_back() {
+        let disk = MemoryDisk::default();
+        let folder = PathBuf::from("/node/snapshots");
+        let open = || SnapshotStore::open(Arc::new(disk.clone()), folder.clone(), GroupId(1));
+        let store = open().await.unwrap();
+        let meta = |index| SnapshotMeta {
+            last_log_id: Some(openraft::testing::log_id::<crate::types::TypeConfig>(1, 1, index)),
+            ..SnapshotMeta::default()
+        };
+        store.save(&meta(5), &Bytes::from_static(b"five")).await.unwrap();
+        store.save(&meta(9), &Bytes::from_static(b"nine")).await.unwrap();
+        store.save(&meta(7), &Bytes::from_static(b"slowly built")).await.unwrap();
+        disk.cut_power(&mut |_| 0);
+        let snapshot = open().await.unwrap().load().await.unwrap().unwrap();
+        assert_eq!((snapshot.meta, snapshot.snapshot), (meta(9), Bytes::from_static(b"nine")));
+        let (file, size) = disk.sizes(&folder).pop().unwrap();
+        for offset in 0..size {
+            let damaged = disk.copy();
+            damaged.flip(&file, offset);
+            let store = SnapshotStore::open(Arc::new(damaged), folder.clone(), GroupId(1)).await.unwrap();
+            let error = store.load().await.unwrap_err();
+            assert!(error.to_string().contains("new id"), "byte {offset}: {error}");
+        }
+    }
 }

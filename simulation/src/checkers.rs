@@ -1,9 +1,9 @@
 //! What must hold while it runs: replicas that applied the same entry have the same state, and no partition contradicts
-//! itself or its judge, after any entry.
+//! itself or its judge, after any entry; a seat changes hands as it may; nobody is refused for a seat that was free.
 
-use crate::trace::Trace;
-use domain::ids::{GroupId, NodeId};
-use domain::inventory::{Group, invariants};
+use crate::trace::{Trace, now_us};
+use domain::ids::{GroupId, NodeId, ReservationId, SeatRef};
+use domain::inventory::{Group, SeatChange, SeatChangeKind, invariants};
 use raft_store::state_machine::{AppliedEntry, Observer};
 use raft_store::types::LogId;
 use std::collections::BTreeMap;
@@ -15,12 +15,21 @@ use std::sync::{Arc, Mutex};
 pub struct Witness {
     trace: Trace,
     seen: Arc<Mutex<BTreeMap<(GroupId, u64), [u8; 32]>>>,
+    claims: Arc<Mutex<BTreeMap<SeatRef, Vec<Claim>>>>,
+}
+
+/// From when to when a seat was somebody's, as the first replica to apply it saw it.
+#[derive(Clone, Copy, Debug)]
+struct Claim {
+    reservation: ReservationId,
+    from_us: u64,
+    until_us: Option<u64>,
 }
 
 impl Witness {
     /// Tells the trace.
     pub fn new(trace: Trace) -> Self {
-        Self { trace, seen: Arc::default() }
+        Self { trace, seen: Arc::default(), claims: Arc::default() }
     }
 
     /// One node's eye.
@@ -28,9 +37,42 @@ impl Witness {
         Arc::new(Eye { node, witness: self.clone() })
     }
 
+    fn is_new(&self, group: GroupId, index: u64) -> bool {
+        !self.seen.lock().expect("no holder of this lock panics").contains_key(&(group, index))
+    }
+
     /// Entries that some node has applied.
     pub fn entries(&self) -> usize {
         self.seen.lock().expect("no holder of this lock panics").len()
+    }
+
+    /// A refusal is legal only if somebody else had one of these seats at some time during the call.
+    pub fn conflict(&self, seats: &[SeatRef], from_us: u64, until_us: u64) -> bool {
+        let claims = self.claims.lock().expect("no holder of this lock panics");
+        let during = |claim: &Claim| claim.from_us <= until_us && claim.until_us.is_none_or(|until| until >= from_us);
+        seats.iter().any(|seat| claims.get(seat).is_some_and(|claims| claims.iter().any(during)))
+    }
+
+    /// Notes who has which seat from now on; only for an entry that nobody has applied before.
+    fn follow(&self, changes: &[SeatChange]) {
+        let mut claims = self.claims.lock().expect("no holder of this lock panics");
+        for change in changes {
+            let seat = SeatRef { section: change.section, seat: change.seat };
+            let claims = claims.entry(seat).or_default();
+            let open = claims.last_mut().filter(|claim| claim.until_us.is_none());
+            match (change.kind, open) {
+                (SeatChangeKind::Held | SeatChangeKind::Blocked, None) => {
+                    claims.push(Claim { reservation: change.reservation, from_us: now_us(), until_us: None });
+                }
+                (SeatChangeKind::Sold, Some(claim)) if claim.reservation == change.reservation => {}
+                (SeatChangeKind::Released | SeatChangeKind::Returned, Some(claim))
+                    if claim.reservation == change.reservation =>
+                {
+                    claim.until_us = Some(now_us());
+                }
+                (_, open) => self.trace.broken(format_args!("{change:?} while its claim is {open:?}")),
+            }
+        }
     }
 
     fn check(&self, node: NodeId, group: GroupId, last: Option<LogId>, machine: &Group) -> String {
@@ -68,6 +110,9 @@ struct Eye {
 impl Observer for Eye {
     fn applied(&self, applied: &AppliedEntry<'_>) {
         let (node, group) = (self.node, applied.group);
+        if self.witness.is_new(group, applied.log_id.index()) {
+            self.witness.follow(applied.seats);
+        }
         let hash = self.witness.check(node, group, Some(applied.log_id), applied.machine);
         let (requests, log_id) = (applied.entry.requests.len(), applied.log_id);
         self.witness.trace.note(format_args!("node {node} group {group} {log_id} requests {requests} state {hash}"));

@@ -132,7 +132,7 @@ async fn story(known_bugs: KnownBugs) -> Report {
     let operator = cluster.client(NodeId(99));
     let mut faults = Faults::default();
     if publish(&operator, &trace).await {
-        let crowd = workload::crowd(&cluster, FANS, &memory, &trace, &stop);
+        let crowd = workload::crowd(&cluster, FANS, &memory, &witness, &trace, &stop);
         faults = faults::rage(&cluster, &trace, ROUNDS).await;
         settle(&cluster, &operator, &memory, &trace, &stop).await;
         drop(crowd);

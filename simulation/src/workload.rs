@@ -1,6 +1,7 @@
 //! Fans who hold, pay, cancel, refund, give up and come back, through the store's own client. Each remembers what it was
 //! promised, and complains when a promise is broken.
 
+use crate::checkers::Witness;
 use crate::cluster::Cluster;
 use crate::trace::{Trace, now_us};
 use domain::ids::{EventId, NodeId, PaymentId, RefundId, ReservationId, SeatIndex, SeatRef, SectionId, UserId};
@@ -159,20 +160,28 @@ struct Fan {
     number: u64,
     client: Client,
     memory: Memory,
+    witness: Witness,
     trace: Trace,
 }
 
 /// Starts fans on machines of their own; they go on until told to stop.
-pub fn crowd(cluster: &Cluster, fans: u64, memory: &Memory, trace: &Trace, stop: &Arc<AtomicBool>) -> Vec<NodeHandle> {
+pub fn crowd(
+    cluster: &Cluster,
+    fans: u64,
+    memory: &Memory,
+    witness: &Witness,
+    trace: &Trace,
+    stop: &Arc<AtomicBool>,
+) -> Vec<NodeHandle> {
     (0..fans)
         .map(|number| {
             let host = Handle::current().create_node().name(format!("fan-{number}")).build();
             let net = cluster.net.clone();
-            let (memory, trace, stop) = (memory.clone(), trace.clone(), stop.clone());
+            let (memory, witness, trace, stop) = (memory.clone(), witness.clone(), trace.clone(), stop.clone());
             host.spawn(async move {
                 let client = Client::over(crate::cluster::client_config(), net.dial(NodeId(100 + number)));
                 let user = format!("fan-{number}").parse().expect("a user id");
-                let fan = Fan { user, number, client, memory, trace };
+                let fan = Fan { user, number, client, memory, witness, trace };
                 let mut visit = 0;
                 while !stop.load(Ordering::Relaxed) {
                     visit += 1;
@@ -227,6 +236,7 @@ impl Fan {
             purpose: Purpose::Checkout,
             note: None,
         };
+        let asked_us = now_us();
         let outcome = insist(&self.memory, || self.client.begin(EVENT, begin.clone())).await;
         let Some(outcome) = outcome else {
             self.trace.broken(format_args!("fan {} never got an answer to a hold", self.number));
@@ -252,8 +262,13 @@ impl Fan {
                 insist(&self.memory, || self.client.cancel(open, Some(self.user.clone()))).await;
                 None
             }
-            Outcome::Refused(_) | Outcome::Advised(_) => {
+            Outcome::Refused(refusal) | Outcome::Advised(refusal) => {
                 count(&self.memory.counts.refused);
+                if let Refusal::SeatsTaken(taken) = &refusal
+                    && !self.witness.conflict(taken, asked_us, now_us())
+                {
+                    self.trace.broken(format_args!("fan {} was refused seats that were free: {taken:?}", self.number));
+                }
                 None
             }
             other => {

@@ -269,3 +269,65 @@ async fn real_files_hold_the_same_log() {
     let (_, groups) = Wal::open(disk, path(folder.path()), NODE, 400).await.unwrap();
     assert_eq!(groups[&G].entries.keys().copied().collect::<Vec<_>>(), [16, 17, 18, 19]);
 }
+
+/// A disk whose syncs fail after a while.
+struct Failing {
+    disk: MemoryDisk,
+    left: AtomicU64,
+}
+
+macro_rules! pass_on {
+    ($($name:ident($($argument:ident: $kind:ty),*) -> $answer:ty;)*) => {
+        $(fn $name(&self, $($argument: $kind),*) -> futures::future::BoxFuture<'static, std::io::Result<$answer>> {
+            self.disk.$name($($argument),*)
+        })*
+    };
+}
+
+impl Disk for Failing {
+    pass_on! {
+        create_folder(folder: PathBuf) -> ();
+        list(folder: PathBuf) -> Vec<String>;
+        read(file: PathBuf) -> Bytes;
+        append(file: PathBuf, bytes: Bytes) -> ();
+        sync(file: PathBuf) -> ();
+        cut(file: PathBuf, length: u64) -> ();
+        sync_folder(folder: PathBuf) -> ();
+        rename(from: PathBuf, to: PathBuf) -> ();
+        remove(file: PathBuf) -> ();
+        lock(file: PathBuf) -> crate::disk::Lock;
+    }
+
+    fn append_synced(&self, file: PathBuf, bytes: Bytes) -> futures::future::BoxFuture<'static, std::io::Result<()>> {
+        if self.left.fetch_sub(1, Ordering::SeqCst) == 0 {
+            return Box::pin(async { Err(std::io::Error::other("the disk is gone")) });
+        }
+        self.disk.append_synced(file, bytes)
+    }
+}
+
+/// Runs in a process of its own, started by the test below.
+#[tokio::test]
+async fn dies_of_a_failed_sync() {
+    if std::env::var_os("ENCORE_TEST_FAILED_SYNC").is_none() {
+        return;
+    }
+    let disk = Failing { disk: MemoryDisk::default(), left: AtomicU64::new(2) };
+    let (wal, _) = Wal::open(Arc::new(disk), folder(), NODE, 1 << 20).await.unwrap();
+    wal.write(vec![entry(G, 0, 10)]).await.unwrap();
+    let _ = wal.write(vec![entry(G, 1, 10)]).await;
+    unreachable!("the process must be gone");
+}
+
+#[test]
+fn a_failed_sync_ends_the_process_loudly() {
+    use std::os::unix::process::ExitStatusExt;
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "wal::tests::dies_of_a_failed_sync", "--nocapture"])
+        .env("ENCORE_TEST_FAILED_SYNC", "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&child.stderr);
+    assert_eq!(child.status.signal(), Some(6), "{said}");
+    assert!(said.contains("aborting") && said.contains("the disk is gone"), "{said}");
+}
