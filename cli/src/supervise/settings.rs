@@ -241,6 +241,8 @@ impl Maker<'_> {
         }
         let mut settings = OperatorSettings { store: self.store(), gates, ..OperatorSettings::default() };
         settings.ledger = self.ledger(SUPERUSER, &secrets.postgres, 2)?;
+        // An operator's command would rather wait than fail.
+        settings.ledger.acquire_timeout_ms = 10_000;
         settings.role_passwords = passwords.map(|(role, password)| (role.to_owned(), password.clone())).into();
         settings.sealing_key_file = self.places.secret("sealing.key");
         settings.organiser_key_file = self.places.secret("organiser.key");

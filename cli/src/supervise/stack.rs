@@ -10,9 +10,11 @@ use super::secrets::Secrets;
 use super::settings;
 use anyhow::{Context, Result, bail};
 use futures::future::try_join_all;
+use reqwest::StatusCode;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use tokio::time::sleep;
 
 /// How long a part may take until it is ready. Generous: the machine may be busy with something else.
 const READY_WITHIN: Duration = Duration::from_secs(60);
@@ -179,7 +181,34 @@ impl Stack {
             self.encore(&arguments).await?;
         }
         self.wait_ready(&second).await?;
+        self.wait_published().await?;
         self.launch(Part::Manifests)?;
+        Ok(())
+    }
+
+    /// Until the processes that remember the catalogue for a while have seen every event.
+    async fn wait_published(&self) -> Result<()> {
+        let begun = Instant::now();
+        for file in &self.options.events {
+            let id = event_id(file)?;
+            let browse = format!("{}/api/v1/events/{id}", self.url(Part::Browse));
+            // A session that is none is refused as such only once the event is known.
+            let queue = format!("{}/api/v1/events/{id}/queue/status?session=none", self.url(Part::Queue));
+            for url in [browse, queue] {
+                loop {
+                    let known = self.http.get(&url).send().await.is_ok_and(|answer| {
+                        !matches!(answer.status(), StatusCode::NOT_FOUND | StatusCode::SERVICE_UNAVAILABLE)
+                    });
+                    if known {
+                        break;
+                    }
+                    if begun.elapsed() > READY_WITHIN {
+                        bail!("event {id} was published and is still unknown at {url}");
+                    }
+                    sleep(Duration::from_millis(50)).await;
+                }
+            }
+        }
         Ok(())
     }
 
@@ -331,4 +360,11 @@ impl Stack {
     pub fn dir(&self) -> &Path {
         self.places.dir()
     }
+}
+
+/// The number in an event file.
+fn event_id(file: &Path) -> Result<u64> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?;
+    let event: serde_json::Value = serde_json::from_str(&text).with_context(|| format!("{}", file.display()))?;
+    event["id"].as_u64().with_context(|| format!("{} has no number", file.display()))
 }
