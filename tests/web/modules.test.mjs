@@ -1,11 +1,15 @@
-// The pages' pure modules, run by `node --test tests/web`: no packages, no network. Symbols were computed by another encoder;
-// the ticket code is the one that the gate's own tests pin.
+// The pages' pure modules, run by `node --test tests/web/modules.test.mjs`: no packages, no network. Symbols were computed
+// by another encoder; the ticket code is the one that the gate's own tests pin.
 
 import assert from "node:assert/strict";
+import { webcrypto } from "node:crypto";
 import test from "node:test";
 import { encode, path } from "../../web/js/qr.js";
 import { unpack } from "../../web/js/bits.js";
 import { codeAt, importSecret } from "../../web/js/ticketcode.js";
+
+// Older versions of Node have it, but not by this name.
+globalThis.crypto ??= webcrypto;
 
 const CODE = "tic_0123456789abcdef0011223344556677.117600000.e2c51a5a735703e51360439f417c6e22e7dc9ba4ec3eb5a6dd602852d166d7bf";
 

@@ -4,12 +4,10 @@ import { call, sentence } from "./api.js";
 import { encode, path } from "./qr.js";
 import { codeAt } from "./ticketcode.js";
 import { at, count, date, draw, header, make, notice, seatName } from "./ui.js";
-import { canCompute, forget, kept, update } from "./wallet.js";
+import { canCompute, kept, update } from "./wallet.js";
 
 const WORDS = { valid: "Valid", revoked: "Not valid any more", checked_in: "Used" };
-const fan = header(async () => {
-  if (fan) await forget(fan.user).catch(console.error);
-});
+const fan = header();
 const cards = new Map();
 
 async function open() {

@@ -29,15 +29,17 @@ function dress(element, properties, children) {
   element.append(...children.filter((child) => child !== null && child !== undefined));
 }
 
-/** Show who is signed in, mark the current page. `leave` runs before signing out. */
-export function header(leave) {
+/** Show who is signed in, mark the current page. Signing out also takes the fan's tickets off this device. */
+export function header() {
   const account = at("account");
   const fan = session();
   account.replaceChildren();
   if (fan) {
     const out = make("button", { type: "button", className: "quiet", id: "sign-out", textContent: "Sign out" });
     out.addEventListener("click", async () => {
-      await leave?.();
+      out.disabled = true;
+      const { forget } = await import("./wallet.js");
+      await forget(fan.user).catch(console.error);
       signOut();
       location.assign("/");
     });

@@ -39,6 +39,7 @@ pub fn everything(root: &Path, filter: Option<&str>) -> Result<ExitCode> {
     shell::cargo(root, &["build", "--package", "encore"])?;
     tests(root, filter, &mut sum)?;
     if filter.is_none() {
+        sum.check("pages' modules", pages(root));
         sum.check("simulation", simulate(root, None, 3));
     }
     println!("encore: {} passed, {} failed", sum.passed, sum.failed);
@@ -68,6 +69,15 @@ fn tests(root: &Path, filter: Option<&str>, sum: &mut Sum) -> Result<()> {
         bail!("the test runner failed, though it counted no failure");
     }
     Ok(())
+}
+
+/// The pages' pure modules outside a browser; what they do in one is tested with the processes.
+fn pages(root: &Path) -> Result<()> {
+    if shell::output("node", &["--version"]).is_none() {
+        eprintln!("xtask: node is not installed: the pages' modules were NOT tested by themselves");
+        return Ok(());
+    }
+    shell::run(Command::new("node").current_dir(root).args(["--test", "tests/web/modules.test.mjs"]))
 }
 
 /// `     Summary [   1.5s] 12 tests run: 10 passed (1 slow), 1 failed, 1 timed out, 3 skipped` → (10, 2).
