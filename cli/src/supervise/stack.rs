@@ -19,6 +19,9 @@ use tokio::time::sleep;
 /// How long a part may take until it is ready. Generous: the machine may be busy with something else.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
+/// How often PostgreSQL is started anew after it was killed.
+const POSTGRES_TRIES: u32 = 10;
+
 /// What to start.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -222,8 +225,16 @@ impl Stack {
 
     /// Start a part that was stopped or killed, and wait until it is ready.
     pub async fn restart(&mut self, part: Part) -> Result<()> {
-        self.launch(part)?;
-        self.wait_ready(&[part]).await
+        // After a kill PostgreSQL refuses to start until its old backends have noticed and gone.
+        let mut tries = if part == Part::Postgres { POSTGRES_TRIES } else { 1 };
+        loop {
+            self.launch(part)?;
+            tries -= 1;
+            match self.wait_ready(&[part]).await {
+                Err(_) if tries > 0 => sleep(Duration::from_millis(500)).await,
+                done => return done,
+            }
+        }
     }
 
     /// Start a part that was stopped or killed, without waiting.

@@ -1,7 +1,8 @@
 //! The same request from two processes at once is one request; the same key for another request is refused.
 
-use anyhow::Result;
-use encore_tests::{Event, Fan, Sale};
+use anyhow::{Result, ensure};
+use encore_tests::{Event, Fan, Sale, eventually};
+use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn twins_over_two_processes_are_one_reservation() -> Result<()> {
@@ -40,10 +41,15 @@ async fn a_payment_is_begun_once_whatever_the_clicks() -> Result<()> {
         tokio::try_join!(fan.pay(&held.body, "tok_visa", "pay"), other.pay(&held.body, "tok_visa", "pay"))?;
     assert_eq!((first.status, second.status), (202, 202), "{} / {}", first.body, second.body);
     assert_eq!(first.text("payment_id"), second.text("payment_id"));
-    let outcome = fan.settled(first.text("payment_id"), std::time::Duration::from_secs(30)).await?;
+    let outcome = fan.settled(first.text("payment_id"), Duration::from_secs(30)).await?;
     assert_eq!(outcome, "succeeded");
     let reused = fan.pay(&held.body, "tok_other", "pay").await?;
     assert_eq!((reused.status, reused.error()), (409, "IDEMPOTENCY_KEY_REUSED"), "{}", reused.body);
-    assert_eq!(sale.mails()?.len(), 1, "one mail for one order");
-    sale.audit().await
+    // Settling both tells the fan and issues the tickets; the audit waits for the tickets, and by then the mail is due.
+    sale.audit().await?;
+    eventually("one mail for one order", Duration::from_secs(20), || async {
+        ensure!(sale.mails()?.len() == 1, "{} mails", sale.mails()?.len());
+        Ok(())
+    })
+    .await
 }
