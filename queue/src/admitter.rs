@@ -4,7 +4,7 @@
 
 use crate::config::Config;
 use crate::connection::RedisLost;
-use crate::inventory::{Inventory, Mode};
+use crate::inventory::Inventory;
 use crate::metrics::Metrics;
 use crate::pace::Pace;
 use crate::redis::RedisStore;
@@ -21,6 +21,8 @@ use tokio_util::sync::CancellationToken;
 
 /// Reservations asked about in one tick; the next tick asks about the next ones.
 const ASK_PER_TICK: usize = 1_000;
+/// The most that one tick lets in, whatever the dial says: one script must not keep Redis busy for long.
+const MOST_PER_TICK: u32 = 10_000;
 /// How long to wait for the store's answer about them.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -119,9 +121,7 @@ impl<I: Inventory> Admitter<I> {
         }
         self.free_ended(event, round).await?;
         let view = room.view();
-        if view.gate.mode == Mode::Lottery {
-            self.draw(&view).await?;
-        }
+        self.draw(&view).await?;
         let dial = self.dials.read(&self.store, event).await?;
         let now = self.store.now().await?;
         let pace = self.pace(event, now).await?;
@@ -160,7 +160,8 @@ impl<I: Inventory> Admitter<I> {
         Ok(())
     }
 
-    /// Draw the lots, to the end: until then nobody enters.
+    /// Draw the lots, to the end: until then nobody enters. Also where the mode was changed to first come, first served
+    /// meanwhile, or those who had joined the draw would wait for ever.
     async fn draw(&self, view: &View) -> Result<(), RedisLost> {
         let seed = uuid::Uuid::new_v4().simple().to_string();
         let mut before = u64::MAX;
@@ -195,7 +196,7 @@ fn order(view: &View, dial: &Dial, pace: &Pace, now: WallMs) -> TickOrder {
     let open = view.phase() == Phase::Open;
     TickOrder {
         capacity: dial.capacity.unwrap_or(view.gate.capacity),
-        batch: if open { pace.allowed(dial, now).min(free) } else { 0 },
+        batch: if open { pace.allowed(dial, now).min(free).min(MOST_PER_TICK) } else { 0 },
         on_sale_at: view.gate.on_sale_at,
     }
 }
@@ -203,7 +204,7 @@ fn order(view: &View, dial: &Dial, pace: &Pace, now: WallMs) -> TickOrder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::inventory::{EventGate, GateStatus, Stock};
+    use crate::inventory::{EventGate, GateStatus, Mode, Stock};
 
     fn view(free: u32, held: u32, status: GateStatus) -> View {
         let gate = EventGate { event: EventId(1), on_sale_at: WallMs(7), capacity: 100, mode: Mode::Fifo, status };

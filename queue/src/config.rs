@@ -38,6 +38,10 @@ pub struct Config {
     pub max_sockets: usize,
     /// The most sockets and long polls of one fan for one event.
     pub max_sockets_per_fan: usize,
+    /// Connections of this process at a time, not counting sockets; past it, new ones wait in the listen queue.
+    pub max_connections: usize,
+    /// How long a connection may take to send the head of a request, and to stay idle between two.
+    pub header_timeout_ms: u64,
     /// How often a socket is told its position.
     pub push_every_ms: u64,
     /// How often the admitter works.
@@ -66,6 +70,8 @@ impl Default for Config {
             max_waiting: 5_000_000,
             max_sockets: 200_000,
             max_sockets_per_fan: 8,
+            max_connections: 250_000,
+            header_timeout_ms: 30_000,
             push_every_ms: 5_000,
             tick_every_ms: 1_000,
             allowed_origins: vec!["*".into()],

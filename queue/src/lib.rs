@@ -6,6 +6,7 @@
 mod admitter;
 mod config;
 mod connection;
+mod connections;
 mod inventory;
 mod keys;
 pub mod leases;

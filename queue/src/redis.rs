@@ -37,8 +37,6 @@ struct Shared {
     admit: Script,
     elect: Script,
     turn: Script,
-    /// Makes pass ids unique, also across a Redis that forgot its counters.
-    nonce: String,
     silence_ms: u64,
     pass_ttl_seconds: u64,
     max_waiting: u64,
@@ -54,7 +52,6 @@ impl RedisStore {
             admit: script!("admit"),
             elect: Script::new(include_str!("scripts/elect.lua")),
             turn: script!("turn"),
-            nonce: uuid::Uuid::new_v4().simple().to_string(),
             silence_ms: config.silence_ms,
             pass_ttl_seconds: config.pass_ttl_seconds.clamp(1, domain::pass::MAX_TTL_SECONDS),
             max_waiting: config.max_waiting,
@@ -81,13 +78,15 @@ impl RedisStore {
 
     /// One tick of `event`. Only the first of a second does anything.
     pub async fn admit(&self, event: EventId, order: TickOrder) -> Result<Tick, RedisLost> {
+        // A new one for each tick keeps pass ids unique, also over a Redis that forgot its counter.
+        let nonce = uuid::Uuid::new_v4().simple().to_string();
         let mut ask = call(&self.shared.admit, &Keys::of(event));
         ask.arg(order.capacity)
             .arg(order.batch)
             .arg(self.shared.silence_ms)
             .arg(DROPS_PER_TICK)
             .arg(self.shared.pass_ttl_seconds)
-            .arg(&self.shared.nonce)
+            .arg(nonce)
             .arg(order.on_sale_at.0)
             .arg(BOUND_GRACE_MS)
             .arg(RETENTION_SECONDS);

@@ -4,6 +4,7 @@
 use crate::admitter::{Admitter, Dials};
 use crate::config::Config;
 use crate::connection::RedisLost;
+use crate::connections::{Bounds, connections};
 use crate::inventory::Inventory;
 use crate::metrics::Metrics;
 use crate::pass_issuer::PassIssuer;
@@ -11,7 +12,6 @@ use crate::redis::RedisStore;
 use crate::rooms::Rooms;
 use crate::server::{self, Context};
 use crate::token::{KeyError, Verifier};
-use axum::serve::ListenerExt;
 use domain::ids::EventId;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -58,9 +58,6 @@ pub enum QueueError {
     /// A listener.
     #[error("cannot listen: {0}")]
     Listen(#[source] std::io::Error),
-    /// Serving.
-    #[error("serving failed: {0}")]
-    Serve(#[source] std::io::Error),
 }
 
 /// Run the waiting room until `shutdown`. Redis and the store need not be up yet: until they are, fans are asked to try
@@ -97,39 +94,23 @@ pub async fn serve_on(
     background.spawn(admitter.run(shutdown.clone()));
     operations.set_ready("start");
 
+    let bounds = Bounds {
+        connections: config.max_connections,
+        head: Duration::from_millis(config.header_timeout_ms.max(1)),
+        grace: GRACE,
+    };
     let fans = server::router(context.clone(), &config.allowed_origins, operations.router());
-    // A position is a small message that should not wait for the next one.
-    let listener = listener.tap_io(|stream| {
-        let _only_slower = stream.set_nodelay(true);
-    });
-    let fans = axum::serve(listener, fans).with_graceful_shutdown(shutdown.clone().cancelled_owned());
+    let fans = connections(fans, bounds, listener, shutdown.clone());
     let operators = async {
-        match admin {
-            Some(listener) => {
-                let router = server::admin_router(context.clone());
-                axum::serve(listener, router).with_graceful_shutdown(shutdown.clone().cancelled_owned()).await
-            }
-            None => {
-                shutdown.cancelled().await;
-                Ok(())
-            }
+        if let Some(listener) = admin {
+            connections(server::admin_router(context.clone()), bounds, listener, shutdown.clone()).await;
         }
     };
-    let served = async { tokio::try_join!(fans.into_future(), operators).map_err(QueueError::Serve) };
-    let hurried = async {
+    let stopping = async {
         shutdown.cancelled().await;
         operations.set_unready("start", "stopping");
-        tokio::time::sleep(GRACE).await;
     };
-    tokio::select! {
-        biased;
-        result = served => {
-            // A listener that failed stops everything else too.
-            shutdown.cancel();
-            result?;
-        }
-        () = hurried => tracing::warn!("some connections did not end in time"),
-    }
+    tokio::join!(fans, operators, stopping);
     context.sockets.close();
     background.close();
     let rest = async {

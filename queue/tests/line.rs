@@ -56,13 +56,13 @@ async fn the_same_identity_has_the_same_place_from_any_device_even_after_minutes
     // F18: logged out before the sale, and back after it has started.
     let redis = RedisServer::start().await;
     let early = EventGate { on_sale_at: WallMs(now().0 + 2_000), ..gate(1) };
-    let store = RedisStore::new(&Config { silence_ms: 600, ..config(&redis) }).unwrap();
+    let store = RedisStore::new(&Config { silence_ms: 1_500, ..config(&redis) }).unwrap();
     let (alice, bob, carol) = (user("alice"), user("bob"), user("carol"));
     for fan in [&alice, &bob, &carol] {
         store.visit(&early, fan, true).await.unwrap();
     }
     // Alice is silent for longer than anybody may be, and the others stay. The sale starts.
-    let first = until("bob or alice is let in", || async {
+    let first = until("somebody is let in", || async {
         for fan in [&bob, &carol] {
             store.visit(&early, fan, false).await.unwrap();
         }
@@ -159,7 +159,7 @@ async fn capacity_is_never_exceeded_whatever_comes() {
     let gate = gate(7);
     let seats = Seats::with(gate.clone());
     let (fan_pem, pass_pem) = (queue::token::generate_key_pem(), queue::token::generate_key_pem());
-    let quick = Config { pass_ttl_seconds: 1, silence_ms: 1_500, batch: 5, ..config(&redis) };
+    let quick = Config { pass_ttl_seconds: 3, silence_ms: 1_500, batch: 5, ..config(&redis) };
     let rooms = [
         Room::keyed(quick.clone(), &seats, &fan_pem, &pass_pem).await,
         Room::keyed(quick.clone(), &seats, &fan_pem, &pass_pem).await,
@@ -270,7 +270,7 @@ async fn a_lottery_starts_by_itself_and_tells_no_place_before() {
 #[tokio::test]
 async fn a_pass_that_ran_out_gives_priority_once() {
     let redis = RedisServer::start().await;
-    let store = RedisStore::new(&Config { pass_ttl_seconds: 1, ..config(&redis) }).unwrap();
+    let store = RedisStore::new(&Config { pass_ttl_seconds: 2, ..config(&redis) }).unwrap();
     let gate = gate(1);
     let (alice, bob) = (user("alice"), user("bob"));
     store.visit(&gate, &alice, true).await.unwrap();

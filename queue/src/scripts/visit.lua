@@ -24,7 +24,7 @@ if not place then
     redis.call('ZADD', LINE, place, user)
   end
 end
-if not place and lottery and redis.call('ZSCORE', DRAW, user) then
+if not place and redis.call('ZSCORE', DRAW, user) then
   redis.call('ZADD', BEAT, now, user)
   return {'drawing', whole(now), redis.call('ZCARD', DRAW)}
 end

@@ -63,11 +63,11 @@ impl Refusal {
 
     pub(crate) fn login_needed() -> Self {
         let message = "Log in first: this needs an Authorization header with a Bearer token.";
-        Self::new(StatusCode::UNAUTHORIZED, "UNAUTHENTICATED", message)
+        Self::new(StatusCode::UNAUTHORIZED, "UNAUTHORIZED", message)
     }
 
     pub(crate) fn bad_token(error: TokenError) -> Self {
-        Self::new(StatusCode::UNAUTHORIZED, "UNAUTHENTICATED", format!("Log in again: {error}."))
+        Self::new(StatusCode::UNAUTHORIZED, "UNAUTHORIZED", format!("Log in again: {error}."))
     }
 
     pub(crate) fn bad_session(error: TokenError) -> Self {
@@ -79,7 +79,11 @@ impl Refusal {
     }
 
     pub(crate) fn body(&self) -> serde_json::Value {
-        serde_json::json!({ "error": self.code, "message": self.message })
+        let mut body = serde_json::json!({ "error": self.code, "message": self.message });
+        if let Some(seconds) = self.retry_after {
+            body["retry_after_seconds"] = seconds.into();
+        }
+        body
     }
 }
 

@@ -21,11 +21,6 @@ use std::time::Duration;
 /// The longest that a poll waits for news.
 const MAX_WAIT_MS: u64 = 25_000;
 
-/// Joining has nothing to say but who joins.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct JoinBody {}
-
 /// What a poll says.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -54,9 +49,11 @@ pub(crate) async fn join(
         Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "BODY_TOO_LARGE", "Joining takes no body, or an empty object.")
     })?;
     let user = fan(&headers, &context.fans)?.user;
-    if !body.is_empty() {
-        let _nothing: JoinBody = serde_json::from_slice(&body)
-            .map_err(|_| Refusal::bad_request("Joining takes no body, or an empty JSON object."))?;
+    // Joining has nothing to say but who joins.
+    let says_nothing =
+        body.is_empty() || serde_json::from_slice::<serde_json::Map<_, _>>(&body).is_ok_and(|fields| fields.is_empty());
+    if !says_nothing {
+        return Err(Refusal::bad_request("Joining takes no body, or an empty JSON object."));
     }
     let (event, room) = context.room(&id)?;
     let session = context.issuer.session(event, &user, wall_now());
