@@ -204,7 +204,7 @@ async fn pay(fan: &Fan, held: &Value, card: &str, key: &str, tally: &Tally) -> R
                 return Ok(());
             }
             503 | 429 if attempt < 3 => {
-                tokio::time::sleep(Duration::from_secs(answer.retry_after.unwrap_or(1).min(3))).await
+                tokio::time::sleep(Duration::from_secs(answer.retry_after.unwrap_or(1).min(3))).await;
             }
             503 | 429 => return Ok(()),
             _ => bail!("paying was answered {}: {}", answer.status, answer.body),

@@ -33,6 +33,7 @@ fn reservation(sequence: u64, status: Status) -> ReservationView {
         together: true,
         created_at: WallMs(0),
         ended_at: None,
+        note: None,
     }
 }
 
