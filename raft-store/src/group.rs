@@ -2,6 +2,7 @@
 //! that a proposal was not written, except [`ProposeError::NotLeader`] and [`ProposeError::Overloaded`].
 
 use crate::leader::Leaders;
+use crate::log_store::LogStore;
 use crate::proposer::Proposer;
 use crate::reader::Reader;
 use crate::state_machine::StateMachine;
@@ -95,6 +96,7 @@ pub type Changes = BTreeMap<Partition, u64>;
 pub struct GroupHandle {
     id: GroupId,
     raft: Raft,
+    log: LogStore,
     machine: StateMachine,
     leaders: Leaders,
     proposer: Proposer,
@@ -106,13 +108,14 @@ impl GroupHandle {
     pub(crate) fn start(
         id: GroupId,
         raft: Raft,
+        log: LogStore,
         machine: StateMachine,
         leaders: Leaders,
         proposal_queue: usize,
     ) -> Self {
         let proposer = Proposer::start(raft.clone(), machine.clone(), leaders.clone(), proposal_queue);
         let reader = Reader::start(raft.clone(), leaders.clone());
-        Self { id, raft, machine, leaders, proposer, reader }
+        Self { id, raft, log, machine, leaders, proposer, reader }
     }
 
     /// Which group.
@@ -176,6 +179,11 @@ impl GroupHandle {
     /// Proposals that wait.
     pub fn queued(&self) -> usize {
         self.proposer.queued()
+    }
+
+    /// Bytes of the log that are not purged, and therefore in memory.
+    pub fn log_bytes(&self) -> usize {
+        self.log.bytes()
     }
 
     /// Entries in this replica's log that it has not applied.

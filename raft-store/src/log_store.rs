@@ -29,9 +29,27 @@ struct Stored {
 #[derive(Default)]
 struct State {
     entries: BTreeMap<u64, Stored>,
+    /// Of all entries, encoded.
+    bytes: usize,
     vote: Option<Vote>,
     committed: Option<LogId>,
     purged: Option<LogId>,
+}
+
+impl State {
+    fn insert(&mut self, index: u64, stored: Stored) {
+        self.bytes += stored.bytes;
+        if let Some(replaced) = self.entries.insert(index, stored) {
+            self.bytes -= replaced.bytes;
+        }
+    }
+
+    /// Keeps the entries before this index, and gives the others back.
+    fn split_off(&mut self, index: u64) -> BTreeMap<u64, Stored> {
+        let rest = self.entries.split_off(&index);
+        self.bytes -= rest.values().map(|stored| stored.bytes).sum::<usize>();
+        rest
+    }
 }
 
 /// The log of one group. Clones share it.
@@ -52,9 +70,14 @@ impl LogStore {
             ..State::default()
         };
         for (index, bytes) in record.entries {
-            state.entries.insert(index, Stored { entry: decode(&bytes)?, bytes: bytes.len() });
+            state.insert(index, Stored { entry: decode(&bytes)?, bytes: bytes.len() });
         }
         Ok(Self { group, wal, state: Arc::new(Mutex::new(state)) })
+    }
+
+    /// Bytes of entries kept in memory: what is not purged.
+    pub fn bytes(&self) -> usize {
+        self.state().bytes
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -134,7 +157,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
                 let stored = Stored { entry, bytes: bytes.len() };
                 records.push(self.record(Kind::Entry, log_id.leader_id.term, log_id.index(), bytes));
                 // Readable at once, durable later, reported after that.
-                state.entries.insert(log_id.index(), stored);
+                state.insert(log_id.index(), stored);
             }
         }
         self.wal.submit(records, Box::new(move || callback.io_completed(Ok(()))));
@@ -143,14 +166,16 @@ impl RaftLogStorage<TypeConfig> for LogStore {
 
     async fn truncate_after(&mut self, last: Option<LogId>) -> Result<(), io::Error> {
         let from = last.map_or(0, |log_id| log_id.index() + 1);
-        drop(self.state().entries.split_off(&from));
+        drop(self.state().split_off(from));
         self.wal.write(vec![self.record(Kind::Truncate, 0, from, Bytes::new())]).await
     }
 
     async fn purge(&mut self, upto: LogId) -> Result<(), io::Error> {
         {
             let mut state = self.state();
-            state.entries = state.entries.split_off(&(upto.index() + 1));
+            let kept = state.split_off(upto.index() + 1);
+            state.bytes = kept.values().map(|stored| stored.bytes).sum();
+            state.entries = kept;
             state.purged = Some(upto);
         }
         self.wal.write(vec![self.record(Kind::Purge, 0, upto.index(), encode(&upto)?)]).await

@@ -25,7 +25,7 @@ impl std::fmt::Debug for NodeMetrics {
 
 type Read = fn(&GroupStatus, &GroupHandle) -> i64;
 
-const GAUGES: [(&str, &str, Read); 8] = [
+const GAUGES: [(&str, &str, Read); 9] = [
     ("store_group_term", "Term of this node's vote", |status, _| whole(status.term)),
     ("store_group_is_leader", "1 if this node leads the group", |status, _| i64::from(status.is_leader)),
     ("store_group_has_leader", "1 if this node knows of a leader", |status, _| i64::from(status.leader.is_some())),
@@ -33,6 +33,9 @@ const GAUGES: [(&str, &str, Read); 8] = [
     ("store_group_applied_index", "Last applied entry", |status, _| whole(status.applied.unwrap_or(0))),
     ("store_group_snapshot_index", "Last entry in the snapshot", |status, _| whole(status.snapshot.unwrap_or(0))),
     ("store_group_stopped", "1 if consensus has stopped here", |status, _| i64::from(status.stopped.is_some())),
+    ("store_group_log_bytes", "Bytes of the log that are not purged", |_, group| {
+        i64::try_from(group.log_bytes()).unwrap_or(i64::MAX)
+    }),
     ("store_group_queued_proposals", "Proposals that wait", |_, group| {
         i64::try_from(group.queued()).unwrap_or(i64::MAX)
     }),

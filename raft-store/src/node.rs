@@ -178,11 +178,11 @@ async fn host(
     let machine = StateMachine::open(id, snapshots, world.observers.clone()).await?;
     let log = LogStore::open(id, wal, record)?;
     let network = PeerNetwork::new(id, world.transport.clone());
-    let raft = Raft::new(config.id.0, raft_config.clone(), network, log, machine.clone())
+    let raft = Raft::new(config.id.0, raft_config.clone(), network, log.clone(), machine.clone())
         .await
         .map_err(|error| StartError::Consensus(error.to_string()))?;
     let leaders = Leaders::new(raft.clone(), Arc::new(config.peers.clone()));
-    Ok(GroupHandle::start(id, raft, machine, leaders, config.proposal_queue))
+    Ok(GroupHandle::start(id, raft, log, machine, leaders, config.proposal_queue))
 }
 
 /// openraft's settings. Two are promises of ours:

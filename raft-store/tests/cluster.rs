@@ -3,9 +3,9 @@
 
 mod support;
 
-use domain::ids::{EventId, NodeId, Partition, SectionId};
+use domain::ids::{EventId, GroupId, NodeId, Partition, SectionId};
 use domain::inventory::command::{Command, Manage};
-use domain::inventory::{Outcome, Request};
+use domain::inventory::{Answer, Outcome, Query, Request};
 use raft_store::group::{GroupHandle, ProposeError};
 use std::time::Duration;
 use support::{Cluster, DATA, IDS, eventually};
@@ -45,6 +45,7 @@ async fn three_nodes_elect_and_replicate() {
     let refused = follower.unwrap().propose(request(1)).await;
     let Err(ProposeError::NotLeader(hint)) = refused else { panic!("{refused:?}") };
     assert_eq!(hint.leader, leader.status().leader);
+    assert_eq!(hint.address, hint.leader.map(|id| format!("node-{id}:1")));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -146,10 +147,22 @@ async fn reads_through_the_leader_see_what_was_acknowledged() {
     let leader = cluster.leader(DATA).await;
     let reads = (0..50).map(|_| {
         let leader = leader.clone();
-        tokio::spawn(async move { leader.read(&request(1).partition, &domain::inventory::Query::Stock).await.is_ok() })
+        tokio::spawn(async move { leader.read(&request(1).partition, &Query::Stock).await.is_ok() })
     });
     for read in reads.collect::<Vec<_>>() {
         assert!(read.await.unwrap());
     }
     assert!(applied(&leader) >= acknowledged);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_group_is_registered_where_it_lives() {
+    let cluster = Cluster::start(1_000).await;
+    let meta = cluster.leader(GroupId::META).await;
+    let peers = cluster.config(NodeId(1)).peers;
+    eventually("both groups are registered", || match meta.read_applied(&Partition::Meta, &Query::Placement) {
+        Answer::Placement(placement) => [GroupId::META, DATA].iter().all(|id| placement.groups.get(id) == Some(&peers)),
+        _ => false,
+    })
+    .await;
 }

@@ -1,6 +1,7 @@
 //! What must hold while it runs: replicas that applied the same entry have the same state, and no partition contradicts
 //! itself or its judge, after any entry; a seat changes hands as it may; nobody is refused for a seat that was free.
 
+use crate::cluster::NODES;
 use crate::trace::{Trace, now_us};
 use domain::ids::{GroupId, NodeId, ReservationId, SeatRef};
 use domain::inventory::{Group, SeatChange, SeatChangeKind, invariants};
@@ -16,6 +17,9 @@ pub struct Witness {
     trace: Trace,
     seen: Arc<Mutex<BTreeMap<(GroupId, u64), [u8; 32]>>>,
     claims: Arc<Mutex<BTreeMap<SeatRef, Vec<Claim>>>>,
+    machines: Arc<Mutex<BTreeMap<(NodeId, GroupId), Group>>>,
+    /// All partitions of an event are in one group, so that its claims and records can be compared after any entry.
+    together: bool,
 }
 
 /// From when to when a seat was somebody's, as the first replica to apply it saw it.
@@ -28,13 +32,24 @@ struct Claim {
 
 impl Witness {
     /// Tells the trace.
-    pub fn new(trace: Trace) -> Self {
-        Self { trace, seen: Arc::default(), claims: Arc::default() }
+    pub fn new(trace: Trace, together: bool) -> Self {
+        Self { trace, seen: Arc::default(), claims: Arc::default(), machines: Arc::default(), together }
     }
 
     /// One node's eye.
     pub fn at(&self, node: NodeId) -> Arc<dyn Observer> {
         Arc::new(Eye { node, witness: self.clone() })
+    }
+
+    /// In the end, when nothing is under way: claims and records over all groups, on every node.
+    pub fn check_whole(&self) {
+        let machines = self.machines.lock().expect("no holder of this lock panics");
+        for node in NODES {
+            let groups: Vec<_> = machines.iter().filter(|((at, _), _)| *at == node).map(|(_, group)| group).collect();
+            if let Err(wrong) = invariants::across(&groups) {
+                self.trace.broken(format_args!("node {node}, in the end: {wrong}"));
+            }
+        }
     }
 
     fn is_new(&self, group: GroupId, index: u64) -> bool {
@@ -87,8 +102,9 @@ impl Witness {
                 self::short(&known)
             ));
         }
-        // All partitions of an event are in one group here, so its claims and records can be compared at any entry.
-        if let Err(wrong) = invariants::across(&[machine]) {
+        if !self.together {
+            self.machines.lock().expect("no holder of this lock panics").insert((node, group), machine.clone());
+        } else if let Err(wrong) = invariants::across(&[machine]) {
             self.trace.broken(format_args!("node {node}, entry {index} of group {group}: {wrong}"));
         }
         short

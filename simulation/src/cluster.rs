@@ -21,6 +21,9 @@ use std::time::Duration;
 /// The nodes.
 pub const NODES: [NodeId; 3] = [NodeId(1), NodeId(2), NodeId(3)];
 
+/// Data groups.
+pub const GROUPS: u32 = 2;
+
 /// What differs from seed to seed, besides the faults.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
@@ -30,6 +33,8 @@ pub struct Shape {
     pub segment_bytes: u64,
     /// Longest ordinary sync.
     pub sync_us: u64,
+    /// Whether the event's sections are spread over two groups, so that carts go through all messages.
+    pub spread: bool,
     /// Faults to switch back on.
     pub known_bugs: KnownBugs,
 }
@@ -135,7 +140,7 @@ impl Machine {
             id,
             data: PathBuf::from("/node"),
             peers: NODES.into_iter().map(|id| (id, address(id))).collect(),
-            groups: 1,
+            groups: GROUPS,
             snapshot_every: shape.snapshot_every,
             segment_bytes: shape.segment_bytes,
             timing: Timing { heartbeat_ms: 100, election_min_ms: 500, election_max_ms: 1_000 },

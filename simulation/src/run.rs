@@ -1,11 +1,11 @@
 //! One run: publish, rage, mend, settle, judge. The last word is one of passed, failed, or unknown when a fault never fired.
 
 use crate::checkers::Witness;
-use crate::cluster::{Cluster, Shape};
+use crate::cluster::{Cluster, GROUPS, Shape};
 use crate::faults::{self, Faults};
 use crate::trace::{Trace, now_us};
-use crate::workload::{self, EVENT, Memory, SECTION};
-use domain::ids::{GroupId, NodeId};
+use crate::workload::{self, EVENT, Memory, SECTIONS};
+use domain::ids::{GroupId, NodeId, ReservationId, SeatRef};
 use domain::inventory::Status;
 use domain::inventory::query::SeatState;
 use madsim::rand::{Rng, thread_rng};
@@ -118,23 +118,25 @@ fn simulate(options: &Options) -> Report {
 async fn story(known_bugs: KnownBugs) -> Report {
     reset_clocks();
     let trace = Trace::default();
-    let witness = Witness::new(trace.clone());
     let shape = Shape {
         snapshot_every: [20, 100, 1_000][thread_rng().gen_range(0..3)],
         segment_bytes: [4_000, 100_000][thread_rng().gen_range(0..2)],
         sync_us: [1_000, 8_000, 40_000][thread_rng().gen_range(0..3)],
+        spread: thread_rng().gen_bool(0.5),
         known_bugs,
     };
     trace.note(format_args!("{shape:?}"));
+    let witness = Witness::new(trace.clone(), !shape.spread);
     let cluster = Cluster::start(shape, &witness, &trace);
     let memory = Memory::default();
     let stop = Arc::new(AtomicBool::new(false));
     let operator = cluster.client(NodeId(99));
     let mut faults = Faults::default();
-    if publish(&operator, &trace).await {
+    if publish(&operator, shape.spread, &trace).await {
         let crowd = workload::crowd(&cluster, FANS, &memory, &witness, &trace, &stop);
         faults = faults::rage(&cluster, &trace, ROUNDS).await;
         settle(&cluster, &operator, &memory, &trace, &stop).await;
+        witness.check_whole();
         drop(crowd);
     }
     let fired = cluster.net.fired();
@@ -159,9 +161,12 @@ async fn story(known_bugs: KnownBugs) -> Report {
     Report { trace: trace.text(), broken: trace.verdict(), missing, summary }
 }
 
-async fn publish(operator: &raft_store::client::Client, trace: &Trace) -> bool {
+async fn publish(operator: &raft_store::client::Client, spread: bool, trace: &Trace) -> bool {
+    let groups: Vec<_> = if spread { (1..=GROUPS).map(GroupId).collect() } else { Vec::new() };
     for _ in 0..60 {
-        let published = operator.publish(workload::event(), vec![workload::plan()], Vec::new(), Vec::new()).await;
+        let published = operator
+            .publish(workload::event(), SECTIONS.map(workload::plan).to_vec(), Vec::new(), groups.clone())
+            .await;
         match published {
             Ok(()) => return true,
             Err(error) => trace.note(format_args!("not published yet: {error}")),
@@ -187,7 +192,7 @@ async fn settle(
     }
     stop.store(true, Ordering::Relaxed);
     madsim::time::sleep(Duration::from_secs(30)).await;
-    for group in [GroupId::META, GroupId(1)] {
+    for group in (0..=GROUPS).map(GroupId) {
         let equal = || cluster.states(group).is_some_and(|states| states.windows(2).all(|pair| pair[0] == pair[1]));
         if !within(60, equal).await {
             trace.broken(format_args!("replicas of group {group} do not come to agree: {:?}", cluster.states(group)));
@@ -206,24 +211,35 @@ async fn within(seconds: u64, mut holds: impl FnMut() -> bool) -> bool {
     false
 }
 
+/// Who owns what in the end.
+async fn owners(
+    operator: &raft_store::client::Client,
+    memory: &Memory,
+    trace: &Trace,
+) -> Option<BTreeMap<SeatRef, ReservationId>> {
+    let mut owned = BTreeMap::new();
+    for section in SECTIONS {
+        for owner in workload::insist(memory, || operator.owners(EVENT, section)).await? {
+            let seat = SeatRef { section, seat: owner.seat };
+            if owner.state != SeatState::Sold {
+                trace.broken(format_args!("{seat:?} is still {:?}, long after every deadline", owner.state));
+            }
+            if owned.insert(seat, owner.reservation).is_some() {
+                trace.broken(format_args!("{seat:?} has two owners"));
+            }
+        }
+    }
+    Some(owned)
+}
+
 async fn judge(operator: &raft_store::client::Client, memory: &Memory, trace: &Trace) {
-    let (records, owners) = futures::join!(
-        workload::insist(memory, || operator.records(EVENT)),
-        workload::insist(memory, || operator.owners(EVENT, SECTION)),
-    );
-    let (Some(records), Some(owners)) = (records, owners) else {
+    let Some(records) = workload::insist(memory, || operator.records(EVENT)).await else {
         return trace.broken("the store does not answer although all is mended");
     };
     let records: BTreeMap<_, _> = records.into_iter().map(|record| (record.id, record)).collect();
-    let mut owned = BTreeMap::new();
-    for owner in owners {
-        if owner.state != SeatState::Sold {
-            trace.broken(format_args!("seat {} is still {:?}, long after every deadline", owner.seat, owner.state));
-        }
-        if owned.insert(owner.seat, owner.reservation).is_some() {
-            trace.broken(format_args!("seat {} has two owners", owner.seat));
-        }
-    }
+    let Some(owned) = owners(operator, memory, trace).await else {
+        return trace.broken("the store does not answer although all is mended");
+    };
     let promises = memory.promises.lock().expect("no holder of this lock panics").clone();
     for (id, promise) in &promises {
         let Some(record) = records.get(id) else {
@@ -233,7 +249,7 @@ async fn judge(operator: &raft_store::client::Client, memory: &Memory, trace: &T
         if promise.paid != (record.status == Status::Paid) || !record.status.is_terminal() {
             trace.broken(format_args!("hold {id}: paid {} by its answer, now {:?}", promise.paid, record.status));
         }
-        let mine: BTreeSet<_> = promise.view.seats.iter().map(|quoted| quoted.seat.seat).collect();
+        let mine: BTreeSet<_> = promise.view.seats.iter().map(|quoted| quoted.seat).collect();
         let still: BTreeSet<_> = owned.iter().filter(|(_, owner)| *owner == id).map(|(seat, _)| *seat).collect();
         let expected = if promise.paid && !promise.refunded { mine } else { BTreeSet::new() };
         if still != expected {
@@ -242,7 +258,7 @@ async fn judge(operator: &raft_store::client::Client, memory: &Memory, trace: &T
     }
     for (seat, owner) in owned {
         if !promises.contains_key(&owner) {
-            trace.broken(format_args!("seat {seat} belongs to {owner}, which nobody was promised"));
+            trace.broken(format_args!("{seat:?} belongs to {owner}, which nobody was promised"));
         }
     }
 }

@@ -22,9 +22,10 @@ use std::time::Duration;
 
 /// The event on sale.
 pub const EVENT: EventId = EventId(1);
-/// Its one section.
-pub const SECTION: SectionId = SectionId(1);
-const SEATS: u32 = 40;
+/// Its sections.
+pub const SECTIONS: [SectionId; 2] = [SectionId(1), SectionId(2)];
+/// Seats of each.
+const SEATS: u32 = 20;
 const HOLD_TTL_MS: u32 = 4_000;
 /// A clock may run fast by so much; a hold must last nearly its time by any of them.
 const EARLIEST_END_US: u64 = HOLD_TTL_MS as u64 * 800;
@@ -102,18 +103,14 @@ pub fn event() -> EventRecord {
         queue_capacity: 100,
         queue_mode: QueueMode::Fifo,
         tiers: vec![Tier { name: "All".into(), base: Minor(5_000) }],
-        sections: vec![SectionSummary {
-            id: SECTION,
-            name: "A".into(),
-            kind: SectionKind::Seated,
-            tier: 0,
-            capacity: SEATS,
-        }],
+        sections: SECTIONS
+            .map(|id| SectionSummary { id, name: id.to_string(), kind: SectionKind::Seated, tier: 0, capacity: SEATS })
+            .to_vec(),
     }
 }
 
-/// Its section: rows of ten.
-pub fn plan() -> SectionPlan {
+/// A section: rows of ten.
+pub fn plan(section: SectionId) -> SectionPlan {
     let seat = |row: u32, seat: u32| PlanSeat {
         label: seat.to_string(),
         at: Point { x: seat as i32 * 100, y: row as i32 * 100 },
@@ -123,8 +120,8 @@ pub fn plan() -> SectionPlan {
     let rows = (0..SEATS / 10)
         .map(|row| PlanRow { label: row.to_string(), seats: (0..10).map(|number| seat(row, number)).collect() });
     SectionPlan {
-        section: SECTION,
-        name: "A".into(),
+        section,
+        name: section.to_string(),
         kind: SectionKind::Seated,
         tier: 0,
         focal: Point { x: 500, y: -500 },
@@ -214,10 +211,14 @@ impl Fan {
 
     fn cart(&self) -> Vec<SeatRef> {
         let mut random = thread_rng();
-        let first = random.gen_range(0..SEATS);
-        let count = random.gen_range(1..=3);
-        let mut seats: Vec<_> =
-            (0..count).map(|offset| SeatRef { section: SECTION, seat: SeatIndex((first + offset) % SEATS) }).collect();
+        let (first, section) = (random.gen_range(0..SEATS), random.gen_range(0..SECTIONS.len()));
+        let across = random.gen_bool(0.4);
+        let mut seats: Vec<_> = (0..random.gen_range(1..=3))
+            .map(|offset| SeatRef {
+                section: SECTIONS[if across { (section + offset) % SECTIONS.len() } else { section }],
+                seat: SeatIndex((first + offset as u32) % SEATS),
+            })
+            .collect();
         seats.sort();
         seats
     }
