@@ -2,10 +2,10 @@
 
 use crate::error::HttpError;
 use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
+use futures::StreamExt;
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 
@@ -32,22 +32,36 @@ pub struct Raw(pub Bytes);
 impl<S: Send + Sync> FromRequest<S> for Raw {
     type Rejection = HttpError;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, HttpError> {
+    async fn from_request(request: Request, _: &S) -> Result<Self, HttpError> {
         let limit = request.extensions().get::<BodyLimit>().map_or(0, |limit| limit.0);
-        Bytes::from_request(request, state).await.map(Self).map_err(|rejection| unreadable(&rejection, limit))
+        let mut read = Vec::new();
+        let mut passed_over = 0_usize;
+        let mut body = request.into_body().into_data_stream();
+        while let Some(chunk) = body.next().await {
+            let chunk = chunk.map_err(|_| {
+                HttpError::new(StatusCode::BAD_REQUEST, "BODY_UNREADABLE", "The body broke off before its end.")
+            })?;
+            if read.len() + chunk.len() <= limit && passed_over == 0 {
+                read.extend_from_slice(&chunk);
+                continue;
+            }
+            // Most clients read an answer only once they have sent everything: what is a little too large is received
+            // and thrown away, so that they learn why.
+            passed_over += chunk.len();
+            if passed_over > DRAINED {
+                break;
+            }
+        }
+        if passed_over > 0 { Err(HttpError::too_large(limit)) } else { Ok(Self(Bytes::from(read))) }
     }
 }
 
-/// How much of a body this plane reads; put on every request, so that the error can say it.
+/// How much of a body that is too large is received all the same.
+const DRAINED: usize = 4 * 1024 * 1024;
+
+/// How much of a body this plane reads; put on every request.
 #[derive(Clone, Copy, Debug)]
 pub struct BodyLimit(pub usize);
-
-fn unreadable(rejection: &BytesRejection, limit: usize) -> HttpError {
-    match rejection.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => HttpError::too_large(limit),
-        _ => HttpError::new(StatusCode::BAD_REQUEST, "BODY_UNREADABLE", "The body broke off before its end."),
-    }
-}
 
 fn is_json(headers: &HeaderMap) -> bool {
     let Some(kind) = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()) else { return false };

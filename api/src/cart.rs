@@ -81,7 +81,7 @@ fn section_named<'a>(event: &'a EventRecord, name: &str) -> Result<&'a SectionSu
     event.section_named(name).ok_or_else(|| {
         let name: String = name.chars().take(limits::LABEL_LEN).collect();
         let message = format!("There is no section {name:?} at this event.");
-        HttpError::invalid_field_as("UNKNOWN_SECTION", message).with("section", name)
+        HttpError::invalid_field_as("UNKNOWN_SEAT", message).with("section", name)
     })
 }
 

@@ -47,7 +47,7 @@ impl Default for Config {
             public: PageConfig::default(),
             allowed_origins: Vec::new(),
             request_timeout_ms: 15_000,
-            header_timeout_ms: 30_000,
+            header_timeout_ms: 75_000,
             max_connections: 10_000,
             max_body_bytes: 16 * 1024,
             max_webhook_bytes: 64 * 1024,

@@ -66,7 +66,7 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) -> Result<(), ApiError> {
     check(&config)?;
-    let metrics = Metrics::new(&operations);
+    let metrics = Metrics::new(&operations, "api");
     let router = public_router(&config, &planes, &operations, &metrics, &shutdown);
     let watch = readiness::watch(planes, operations.clone(), shutdown.clone());
     operations.set_ready("start");
@@ -75,7 +75,7 @@ pub async fn serve(
 }
 
 /// Serves `/admin/…` until `shutdown`. Bind it where only operators reach it; every request needs an operator's token
-/// besides. `metrics` are those of `operations`, under the plane `admin`.
+/// besides.
 pub async fn serve_admin(
     config: Config,
     admin: Admin,
@@ -84,7 +84,7 @@ pub async fn serve_admin(
     shutdown: CancellationToken,
 ) -> Result<(), ApiError> {
     check(&config)?;
-    let metrics = Metrics::new(&operations);
+    let metrics = Metrics::new(&operations, "admin");
     let router = admin_router(&config, &admin, &operations, &metrics);
     operations.set_ready("start");
     server::serve(router, &config, &metrics, listener, shutdown).await;

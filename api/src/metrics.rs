@@ -52,8 +52,8 @@ fn seconds() -> Histogram {
 }
 
 impl Metrics {
-    /// Registered with `operations`.
-    pub fn new(operations: &Operations) -> Self {
+    /// Registered with `operations`, under the listener's name: a process may have two.
+    pub fn new(operations: &Operations, listener: &str) -> Self {
         let histogram: fn() -> Histogram = seconds;
         let metrics = Self {
             requests: Family::default(),
@@ -65,7 +65,7 @@ impl Metrics {
             connections: Gauge::default(),
         };
         let mut registry = operations.registry();
-        let registry = registry.sub_registry_with_prefix("api");
+        let registry = registry.sub_registry_with_prefix(listener);
         registry.register("requests", "Requests answered", metrics.requests.clone());
         registry.register("request_duration_seconds", "Time to the head of the answer", metrics.durations.clone());
         registry.register("hold_duration_seconds", "Time the store took to decide a hold", metrics.holds.clone());

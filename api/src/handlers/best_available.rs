@@ -12,7 +12,7 @@ use crate::router::BuyState;
 use crate::wire::problem::Problem;
 use crate::wire::reservation::{BestAvailableRequest, Preferences, Reservation};
 use axum::extract::State;
-use axum::http::{HeaderMap, Method};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::Response;
 use domain::ids::SectionId;
 use domain::inventory::EventRecord;
@@ -51,10 +51,13 @@ pub async fn best_available(
     let wanted = event_id(&text)?;
     check(&request)?;
     let promotion = cart::promotion(request.promotion.as_ref())?;
-    let pass = auth::pass(&headers, &state.passes, wanted, &fan.user)?;
     let event = state.catalogue.event(wanted).await?;
+    let pass = auth::pass(&headers, &state.passes, wanted, &fan.user)?;
     let hold_ttl_ms = cart::hold_ttl_ms(request.hold_duration_seconds, &event)?;
     let sections = sections(&state, &event, &request.preferences).await?;
+    if sections.is_empty() {
+        return Err(nothing_fits());
+    }
     let cart = Cart::Best(BestAvailable {
         sections,
         count: request.count as u8,
@@ -89,7 +92,7 @@ async fn sections(state: &BuyState, event: &EventRecord, wishes: &Preferences) -
         && event.section_named(name).is_none()
     {
         return Err(HttpError::invalid_field_as(
-            "UNKNOWN_SECTION",
+            "UNKNOWN_SEAT",
             format!("There is no section {name:?} at this event."),
         ));
     }
@@ -105,6 +108,14 @@ async fn sections(state: &BuyState, event: &EventRecord, wishes: &Preferences) -
         priced.push((section, price_now(&state.catalogue, event, section).await));
     }
     Ok(cart::ordered(priced))
+}
+
+/// 404 without asking the store: no section of this event is of the kind that is wanted.
+fn nothing_fits() -> HttpError {
+    let message = "No section of this event fits all your wishes.";
+    HttpError::new(StatusCode::NOT_FOUND, "NO_MATCHING_SEATS", message)
+        .with("alternatives", serde_json::json!([]))
+        .with("final", true)
 }
 
 fn tier_named(event: &EventRecord, name: &str) -> Result<u16, HttpError> {

@@ -19,11 +19,10 @@ use axum::response::{IntoResponse, Response};
 use domain::ids::{Bucket, IdempotencyKey, ReservationId, UserId};
 use domain::inventory::command::{Begin, Cart, Purpose};
 use domain::inventory::{EventRecord, Outcome, ReservationView};
-use domain::limits;
 use std::sync::Arc;
 
 /// Seats and places that one request may keep back.
-const MOST: usize = 500;
+const MOST: usize = 200;
 /// Longest reason.
 const REASON_LEN: usize = 200;
 
@@ -74,14 +73,12 @@ pub async fn block(
     Ok((StatusCode::CREATED, Json(Blocks { blocks })).into_response())
 }
 
-/// One claim per seat, so that each can be released alone; standing places in the portions that one claim may have.
+/// One claim per seat or place, so that each can be released alone.
 fn one_by_one(cart: Cart) -> Vec<Cart> {
     let Cart::Chosen { seats, places } = cart else { return Vec::new() };
     let seats = seats.into_iter().map(|seat| Cart::Chosen { seats: vec![seat], places: Vec::new() });
-    let most = limits::CART_SEATS as u32;
     let places = places.into_iter().flat_map(|(section, count)| {
-        let portion = move |from| Cart::Chosen { seats: Vec::new(), places: vec![(section, most.min(count - from))] };
-        (0..count).step_by(limits::CART_SEATS).map(portion)
+        (0..count).map(move |_| Cart::Chosen { seats: Vec::new(), places: vec![(section, 1)] })
     });
     seats.chain(places).collect()
 }
@@ -174,14 +171,9 @@ mod tests {
     #[test]
     fn every_seat_is_a_claim_of_its_own() {
         let seat = |seat| SeatRef { section: SectionId(1), seat: SeatIndex(seat) };
-        let carts = one_by_one(Cart::Chosen { seats: vec![seat(1), seat(2)], places: vec![(SectionId(9), 8)] });
-        let places: Vec<u32> = carts
-            .iter()
-            .filter_map(|cart| match cart {
-                Cart::Chosen { places, .. } => places.first().map(|(_, count)| *count),
-                Cart::Best(_) => None,
-            })
-            .collect();
-        assert_eq!((carts.len(), places), (4, vec![6, 2]));
+        let carts = one_by_one(Cart::Chosen { seats: vec![seat(1), seat(2)], places: vec![(SectionId(9), 3)] });
+        assert_eq!(carts.len(), 5);
+        let one = |cart: &Cart| matches!(cart, Cart::Chosen { seats, places } if seats.len() + places.len() == 1);
+        assert!(carts.iter().all(one));
     }
 }

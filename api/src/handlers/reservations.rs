@@ -36,7 +36,7 @@ use std::sync::Arc;
             {reservation}, IDEMPOTENCY_KEY_REUSED, TICKET_LIMIT, PROMOTION_EXHAUSTED, PROMOTION_USED, NOT_ON_SALE, \
             SALE_CLOSED", body = Problem),
         (status = 410, description = "The hold of this key has ended: HOLD_EXPIRED, RESERVATION_ENDED", body = Problem),
-        (status = 422, description = "INVALID_FIELD, INVALID_CART, UNKNOWN_SEAT, UNKNOWN_SECTION", body = Problem),
+        (status = 422, description = "INVALID_FIELD, INVALID_CART, UNKNOWN_SEAT, PROMOTION_UNKNOWN", body = Problem),
         (status = 429, body = Problem), (status = 503, body = Problem)
     )
 )]
@@ -50,8 +50,8 @@ pub async fn reserve(
     state.limit(&fan.user)?;
     cart::check_size(&request.seats, &request.places, limits::CART_SEATS)?;
     let promotion = cart::promotion(request.promotion.as_ref())?;
-    let pass = auth::pass(&headers, &state.passes, EventId(request.event_id), &fan.user)?;
     let event = state.catalogue.event(EventId(request.event_id)).await?;
+    let pass = auth::pass(&headers, &state.passes, event.id, &fan.user)?;
     let hold_ttl_ms = cart::hold_ttl_ms(request.hold_duration_seconds, &event)?;
     let cart = cart::resolve(&state.catalogue, &event, &request.seats, &request.places).await?;
     // The order in which seats are listed is not part of the wish.

@@ -308,7 +308,7 @@ impl Shop {
             }),
         };
         let operations = Operations::new("api");
-        let metrics = Metrics::new(&operations);
+        let metrics = Metrics::new(&operations, "api");
         let router = crate::public_router(&config, &planes, &operations, &metrics, &CancellationToken::new());
         let office = Admin { store: store.clone(), operators: fan_verifier, ledger: Some(Arc::new(ledger.clone())) };
         let admin = crate::admin_router(&config, &office, &operations, &metrics);

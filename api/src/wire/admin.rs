@@ -51,7 +51,7 @@ pub struct BlockRequest {
 /// Blocks that were made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Blocks {
-    /// One a seat, and one a standing section.
+    /// One a seat or place.
     pub blocks: Vec<BlockView>,
 }
 
