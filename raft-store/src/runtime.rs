@@ -11,9 +11,9 @@ mod host;
 #[path = "runtime/simulated.rs"]
 mod host;
 
+pub use host::{Rt, abort, run_blocking, wall_now};
 #[cfg(madsim)]
 pub use host::{reset_clocks, set_clock};
-pub use host::{Rt, abort, run_blocking, wall_now};
 
 use openraft_rt::AsyncRuntime;
 use std::future::Future;

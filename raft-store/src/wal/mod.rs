@@ -60,8 +60,7 @@ impl Wal {
         let recovered = recovery::recover(disk.as_ref(), &folder, node).await?;
         let counters = Arc::new(WalCounters::default());
         let (queue, submissions) = mpsc::unbounded_channel();
-        let writer =
-            writer::Writer::start(disk, folder, node, segment_bytes, &recovered, counters.clone()).await?;
+        let writer = writer::Writer::start(disk, folder, node, segment_bytes, &recovered, counters.clone()).await?;
         spawn(writer.run(submissions));
         Ok((Self { queue, counters }, recovered.groups))
     }
@@ -79,9 +78,12 @@ impl Wal {
     /// Writes records and waits until they are durable.
     pub async fn write(&self, records: Vec<Record>) -> std::io::Result<()> {
         let (sender, receiver) = oneshot::channel();
-        self.submit(records, Box::new(move || {
-            let _ = sender.send(());
-        }));
+        self.submit(
+            records,
+            Box::new(move || {
+                let _ = sender.send(());
+            }),
+        );
         receiver.await.map_err(|_| std::io::Error::other("the log has been closed"))
     }
 
