@@ -157,7 +157,10 @@ impl Group {
             }
             Participate::Release { reservation } => seats.release(*reservation, news),
             Participate::Sell { reservation } => seats.sell(*reservation, stamp.wall, news),
-            Participate::Return { reservation, seats: back } => seats.give_back(*reservation, back, news),
+            Participate::Return { reservation, seats: back } => {
+                seats.give_back(*reservation, back, news);
+                Ok(())
+            }
             Participate::Watermark { bucket, incarnation, below } => {
                 seats.watermark(*bucket, *incarnation, *below);
                 Ok(())

@@ -95,7 +95,10 @@ impl Locals<'_> {
                 self.seats.get_mut(&(self.event, *section)).and_then(Copy::active_mut).map(|seats| match what {
                     Done::Released => seats.release(id, self.news),
                     Done::Sold => seats.sell(id, wall, self.news),
-                    Done::Returned(back) => seats.give_back(id, back, self.news),
+                    Done::Returned(back) => {
+                        seats.give_back(id, back, self.news);
+                        Ok(())
+                    }
                 })
             }
             Participant::Promotion(code) => self.promotion_mut(code).map(|promotion| match what {

@@ -261,17 +261,16 @@ impl Seats {
     }
 
     /// Puts refunded seats of `id` back on sale: those that are still its own.
-    pub fn give_back(&mut self, id: ReservationId, seats: &[SeatIndex], news: &mut News) -> Result<(), Alarm> {
-        let Some(claim) = self.claims.get_mut(&id) else {
-            self.remember(id, Given::Returned);
-            return Ok(());
-        };
+    pub fn give_back(&mut self, id: ReservationId, seats: &[SeatIndex], news: &mut News) {
+        let Some(claim) = self.claims.get_mut(&id) else { return self.remember(id, Given::Returned) };
         match claim.answer {
             Given::Held | Given::Sold => {}
+            // It has nothing to give: acknowledged, or it would be sent for ever; counted, because nothing paid ends so.
             Given::No(_) | Given::Released => {
-                return Err(self.alarm(format!("return of {id}, which has ended unpaid")));
+                self.alarms += 1;
+                return;
             }
-            Given::Returned => return Ok(()),
+            Given::Returned => return,
         }
         let back: BTreeSet<SeatIndex> = seats.iter().copied().collect();
         let own: Vec<SeatIndex> = claim.seats.iter().map(|taken| taken.seat).filter(|s| back.contains(s)).collect();
@@ -281,7 +280,6 @@ impl Seats {
         if nothing_left {
             self.give_up(id, Given::Returned);
         }
-        Ok(())
     }
 
     /// Drops remembered answers below the mark. What is owned stays owned.
