@@ -1,10 +1,13 @@
 //! `cargo xtask test`: formatting, lints, dependencies, tests and simulation, all of them even when one fails, and the
 //! sum as the last line.
 
-use crate::{install, shell};
+use crate::{install, shell, simulation};
 use anyhow::{Result, bail};
 use std::path::Path;
 use std::process::{Command, ExitCode};
+
+/// Seeds of every check; more by `cargo xtask sim`.
+const SEEDS: u64 = 8;
 
 /// Tests that ran, and checks beside them; a failed check counts as one failure.
 #[derive(Default)]
@@ -35,12 +38,16 @@ pub fn everything(root: &Path, filter: Option<&str>) -> Result<ExitCode> {
         sum.check("lints", shell::cargo(root, &lints));
         sum.check("dependencies", dependencies(root));
     }
-    // The process-level tests run this binary.
-    shell::cargo(root, &["build", "--package", "encore"])?;
+    // One build for all: the process-level tests run the binary that it makes, whose features are those of the whole
+    // workspace, so that nothing is compiled twice.
+    shell::cargo(root, &["build", "--workspace", "--all-targets"])?;
     tests(root, filter, &mut sum)?;
     if filter.is_none() {
         sum.check("pages' modules", pages(root));
-        sum.check("simulation", simulate(root, None, 3));
+        sum.check("simulation is deterministic", simulation::deterministic(root));
+        for seed in 1..=SEEDS {
+            sum.check("simulation", simulation::seed(root, seed, None));
+        }
     }
     println!("encore: {} passed, {} failed", sum.passed, sum.failed);
     Ok(if sum.failed == 0 && sum.passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -59,6 +66,7 @@ fn dependencies(root: &Path) -> Result<()> {
 fn tests(root: &Path, filter: Option<&str>, sum: &mut Sum) -> Result<()> {
     let mut nextest = shell::cargo_command(root);
     nextest.args(["nextest", "run", "--workspace", "--color", "never"]).args(filter);
+    nextest.env("ENCORE_BINARY", shell::target_dir(root).join("debug/encore"));
     let (succeeded, said) = shell::run_and_keep_stderr(&mut nextest)?;
     let Some((passed, failed)) = said.lines().rev().find_map(summary) else {
         bail!("the tests did not run: no summary was printed");
@@ -97,31 +105,6 @@ fn summary(line: &str) -> Option<(u64, u64)> {
         }
     }
     Some(sum)
-}
-
-/// Run simulation seeds, each in a process of its own, in a target folder of their own: the flag would rebuild all.
-pub fn simulate(root: &Path, seed: Option<u64>, seeds: u64) -> Result<()> {
-    let target = shell::target_dir(root).join("sim");
-    let cargo = |arguments: &[&str]| -> Command {
-        let mut command = shell::cargo_command(root);
-        command.args(arguments).env("CARGO_TARGET_DIR", &target).env("RUSTFLAGS", "--cfg madsim");
-        command
-    };
-    if !root.join("simulation/src/main.rs").is_file() {
-        eprintln!("xtask: there is no simulation to run yet");
-        return Ok(());
-    }
-    shell::run(&mut cargo(&["build", "--quiet", "--package", "simulation"]))?;
-    let chosen = seed.map_or_else(|| (1..=seeds).collect::<Vec<_>>(), |seed| vec![seed]);
-    for seed in chosen {
-        let text = seed.to_string();
-        let mut run = Command::new(target.join("debug/simulation"));
-        run.current_dir(root).args(["--seed", &text]);
-        if shell::run(&mut run).is_err() {
-            bail!("seed {seed} failed; replay it with: cargo xtask sim --seed {seed}");
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

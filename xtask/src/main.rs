@@ -4,6 +4,7 @@
 mod check;
 mod install;
 mod shell;
+mod simulation;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -36,8 +37,11 @@ enum Task {
         #[arg(long)]
         seed: Option<u64>,
         /// How many seeds, from 1, when none is named
-        #[arg(long, default_value_t = 3)]
+        #[arg(long, default_value_t = 8)]
         seeds: u64,
+        /// Write what happened, line by line, into this file
+        #[arg(long, requires = "seed")]
+        trace: Option<PathBuf>,
     },
 }
 
@@ -61,8 +65,9 @@ fn run(task: Task) -> Result<ExitCode> {
             shell::replace(encore, &root, "demo", &arguments)
         }
         Task::Test { filter } => check::everything(&root, filter.as_deref()),
-        Task::Sim { seed, seeds } => {
-            check::simulate(&root, seed, seeds)?;
+        Task::Sim { seed, seeds, trace } => {
+            let chosen = seed.map_or(1..=seeds, |seed| seed..=seed);
+            chosen.into_iter().try_for_each(|seed| simulation::seed(&root, seed, trace.as_deref()))?;
             Ok(ExitCode::SUCCESS)
         }
     }
