@@ -40,9 +40,14 @@ impl Server {
         format!("postgres://{role}@127.0.0.1:{}/postgres", self.port)
     }
 
-    /// A ledger as this role.
+    /// A ledger as this role, which waits for a busy machine.
     pub fn ledger(&self, role: &str) -> ledger::Postgres {
-        let config = ledger::Config { url: self.url(role), ..ledger::Config::default() };
+        self.impatient_ledger(role, 60_000)
+    }
+
+    /// A ledger as this role that waits so long for a connection.
+    pub fn impatient_ledger(&self, role: &str, acquire_timeout_ms: u64) -> ledger::Postgres {
+        let config = ledger::Config { url: self.url(role), acquire_timeout_ms, ..ledger::Config::default() };
         ledger::Postgres::new(&config).expect("a valid url")
     }
 
@@ -52,19 +57,24 @@ impl Server {
 
     /// Start it (again) and wait until it answers.
     pub async fn run(&mut self) {
-        let mut postgres = program("postgres");
         let port = self.port.to_string();
         let fsync = if self.durable { "fsync=on" } else { "fsync=off" };
+        let mut postgres = program("postgres");
         postgres.arg("-D").arg(self.data()).args(["-p", &port, "-h", "127.0.0.1"]);
         postgres.args(["-c", "unix_socket_directories=", "-c", fsync, "-c", "max_connections=60"]);
         postgres.args(["-c", "shared_buffers=16MB"]).stdout(Stdio::null()).stderr(Stdio::null());
-        self.process = Some(postgres.spawn().expect("postgres starts"));
-        let ledger = self.ledger("postgres");
+        let mut process = postgres.spawn().expect("postgres starts");
+        let ledger = self.impatient_ledger("postgres", 2_000);
         let deadline = Instant::now() + DEADLINE;
         while ledger.ping().await.is_err() {
             assert!(Instant::now() < deadline, "PostgreSQL did not answer");
+            // It refuses to start while backends of a killed one are still there.
+            if process.try_wait().expect("a child can be asked").is_some() {
+                process = postgres.spawn().expect("postgres starts");
+            }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
+        self.process = Some(process);
         ledger.close().await;
     }
 

@@ -58,3 +58,49 @@ impl Journal {
         self.0.write_all(&text).expect("the simulator's books can be written");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::books::Books;
+    use super::super::trouble::Trouble;
+    use serde_json::json;
+    use std::io::Write;
+
+    #[test]
+    fn a_restarted_provider_knows_what_it_knew() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("books.jsonl");
+        let intent = |status: &str| super::Intent {
+            id: "pi_1".into(),
+            amount: 80,
+            currency: "jpy".into(),
+            status: status.into(),
+            received: 0,
+            refunded: 0,
+            client_secret: "s".into(),
+            error: None,
+            metadata: [("payment_id".to_owned(), "pay_1".to_owned())].into(),
+            created: 1,
+            trouble: Trouble::Late(5),
+            charge_at: Some(9),
+        };
+        let mut books = Books::open(&path).expect("new books");
+        books.keep_intent(intent("requires_payment_method"));
+        books.keep_intent(intent("processing"));
+        books.announce("a.kind", &json!({"a": 1}), 0, Trouble::Smooth);
+        books.announce("b.kind", &json!({"b": 1}), 0, Trouble::Duplicate);
+        let first = books.events.keys().next().expect("an event").clone();
+        books.delivered(&first);
+        drop(books);
+        // The last line was being written when the power went.
+        let mut file = std::fs::OpenOptions::new().append(true).open(&path).expect("the file");
+        file.write_all(b"{\"delivered\":\"ev").expect("written");
+        for _ in 0..2 {
+            let mut books = Books::open(&path).expect("old books");
+            assert_eq!(books.intents["pi_1"].status, "processing");
+            assert_eq!(books.intents["pi_1"].trouble, Trouble::Late(5));
+            assert_eq!(books.events.len(), 1, "what was not delivered is still to be delivered");
+            books.keep_intent(intent("processing"));
+        }
+    }
+}

@@ -70,7 +70,7 @@ impl Shop {
         let shutdown = CancellationToken::new();
         let door = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let webhook_url = format!("http://{}/webhook", door.local_addr().unwrap());
-        let webhooks = server.ledger("encore_webhook");
+        let webhooks = server.impatient_ledger("encore_webhook", 3_000);
         let router = Router::new().route("/webhook", post(receive)).with_state(webhooks);
         tokio::spawn(async move { axum::serve(door, router).await });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -91,7 +91,8 @@ impl Shop {
         owner.publish(&publication).await.unwrap();
         Self {
             buy: server.ledger("encore_buy"),
-            relay: server.ledger("encore_relay"),
+            // Cut off in one test, which must not wait a minute to notice.
+            relay: server.impatient_ledger("encore_relay", if durable { 3_000 } else { 60_000 }),
             owner,
             provider: Stripe::new(stripe).unwrap(),
             provider_url,
