@@ -11,11 +11,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::{Arc, Mutex};
 
+/// The state after each entry of each group.
+type Hashes = BTreeMap<(GroupId, u64), [u8; 32]>;
+
 /// Sees every entry that any node applies. Clones share what was seen.
 #[derive(Clone)]
 pub struct Witness {
     trace: Trace,
-    seen: Arc<Mutex<BTreeMap<(GroupId, u64), [u8; 32]>>>,
+    seen: Arc<Mutex<Hashes>>,
     claims: Arc<Mutex<BTreeMap<SeatRef, Vec<Claim>>>>,
     machines: Arc<Mutex<BTreeMap<(NodeId, GroupId), Group>>>,
     /// All partitions of an event are in one group, so that its claims and records can be compared after any entry.

@@ -281,7 +281,7 @@ impl Fan {
 
     async fn pay(&self, view: &ReservationView, visit: u64, sent_us: u64) {
         let payment = PaymentId(u128::from(self.number) << 64 | u128::from(visit));
-        let pay = || self.client.pay(view.id, payment, view.total, view.currency.clone());
+        let pay = || self.client.pay(view.id, payment, view.total, view.currency);
         let Some(outcome) = insist(&self.memory, pay).await else {
             return self.trace.broken(format_args!("fan {} never got an answer to a payment", self.number));
         };

@@ -250,11 +250,11 @@ impl AsyncRuntime for Rt {
         unreachable!("a simulation blocks on nothing but itself")
     }
 
-    fn spawn_blocking<F, T>(work: F) -> impl Future<Output = Result<T, io::Error>> + Send
+    async fn spawn_blocking<F, T>(work: F) -> Result<T, io::Error>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        async move { Ok(work()) }
+        Ok(work())
     }
 }

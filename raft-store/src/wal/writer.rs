@@ -1,8 +1,8 @@
 //! The one task that writes the log. It gathers what is waiting, writes and syncs it as one batch, reports it done, and
 //! removes segments whose entries are all purged.
 
-use super::recovery::{Closed, Recovered, WalError};
 use super::record::{Kind, Record};
+use super::recovery::{Closed, Recovered, WalError};
 use super::{Done, Submission, WalCounters, segment};
 use crate::disk::Disk;
 use crate::runtime::abort;
@@ -171,7 +171,8 @@ impl Writer {
     async fn remove_purged(&mut self) -> io::Result<()> {
         let mut removed = false;
         while let Some(oldest) = self.closed.front() {
-            let purged = |group: &GroupId| self.heads.get(group).and_then(|heads| heads.purge.as_ref()).map(|r| r.index);
+            let purged =
+                |group: &GroupId| self.heads.get(group).and_then(|heads| heads.purge.as_ref()).map(|r| r.index);
             if !oldest.highest.iter().all(|(group, highest)| purged(group).is_some_and(|index| index >= *highest)) {
                 break;
             }

@@ -77,7 +77,11 @@ impl Cluster {
 
     pub async fn try_start(&self, config: NodeConfig) -> Result<Node, StartError> {
         let transport = Arc::new(End { from: config.id, net: self.net.clone() });
-        Node::start(config, World { disk: Arc::new(RealDisk::default()), transport, observers: Vec::new(), elsewhere: None }).await
+        Node::start(
+            config,
+            World { disk: Arc::new(RealDisk::default()), transport, observers: Vec::new(), elsewhere: None },
+        )
+        .await
     }
 
     pub async fn start_node(&self, id: NodeId) -> Node {
