@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehav
 use serde::Serialize;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long one writer waits for another, before it gives up and admits nobody.
 const BUSY: Duration = Duration::from_secs(2);
@@ -163,6 +163,22 @@ pub struct EventStatus {
     pub admitted: u64,
 }
 
+/// Switch to the write-ahead log. Of two gates that open a new file at once SQLite turns the later one away without
+/// waiting, whatever its patience, because both hold a lock that the other needs gone; so the waiting is done here.
+fn write_ahead(db: &Connection) -> Result<String, rusqlite::Error> {
+    let begun = Instant::now();
+    loop {
+        match db.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)) {
+            Err(error)
+                if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy) && begun.elapsed() < BUSY =>
+            {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            done => return done,
+        }
+    }
+}
+
 /// The open file. One thread uses it; other processes may have the same file open.
 pub struct Ledger {
     db: Connection,
@@ -176,7 +192,7 @@ impl Ledger {
     pub fn open(path: &Path, key: GateKey) -> Result<Self, LedgerError> {
         let mut db = Connection::open(path)?;
         db.busy_timeout(BUSY)?;
-        let journal: String = db.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
+        let journal = write_ahead(&db)?;
         if journal != "wal" {
             return Err(LedgerError::Journal(journal));
         }

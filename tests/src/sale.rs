@@ -2,6 +2,7 @@
 
 use crate::binary;
 use crate::event::Event;
+use crate::eventually;
 use crate::webhook;
 use anyhow::{Context, Result, bail};
 use encore::audit::{Sources, audit};
@@ -86,7 +87,12 @@ impl Sale {
     /// Pay for a hold with this card and wait for what comes of it: `succeeded`, `failed` or `refunded`.
     pub async fn buy(&self, fan: &Fan, held: &Value, card: &str) -> Result<String> {
         let key = format!("pay-{}", held["reservation_id"].as_str().unwrap_or_default());
-        let paying = fan.pay(held, card, &key).await?.expect(202)?;
+        // A fan who is told to come back comes back, with the same key.
+        let paying = eventually("the payment is taken", SETTLES, || async {
+            let answer = fan.pay(held, card, &key).await?;
+            if answer.status == 503 { answer.expect(202).map(Ok) } else { Ok(answer.expect(202)) }
+        })
+        .await??;
         fan.settled(paying.text("payment_id"), SETTLES).await
     }
 

@@ -137,12 +137,16 @@ pub async fn run(arguments: ApiArguments) -> Result<()> {
         }
         None => None,
     };
-    let served = api::serve(settings.api, planes, listener, operations, shutdown.clone()).await;
-    shutdown.cancel();
-    if let Some(admin) = admin {
-        admin.await?.context("the operators' listener failed")?;
-    }
-    served.context("the API failed")
+    let public = api::serve(settings.api, planes, listener, operations, shutdown.clone());
+    let served = async {
+        let served = public.await;
+        shutdown.cancel();
+        if let Some(admin) = admin {
+            admin.await?.context("the operators' listener failed")?;
+        }
+        served.context("the API failed")
+    };
+    process::bounded(shutdown.clone(), served).await
 }
 
 /// Connections that planes of one process share.

@@ -65,7 +65,7 @@ pub async fn run(layers: &Layers) -> Result<()> {
         provider: Stripe::new(settings.provider)?,
         sealer: Sealer::new(process::read_key(&settings.sealing_key_file)?),
     };
-    fulfillment::serve(settings.fulfillment, parts, listener, Operations::new("fulfillment"), layers.shutdown())
-        .await
-        .context("fulfillment failed")
+    let (operations, shutdown) = (Operations::new("fulfillment"), layers.shutdown());
+    let served = fulfillment::serve(settings.fulfillment, parts, listener, operations, shutdown.clone());
+    process::bounded(shutdown, served).await.context("fulfillment failed")
 }

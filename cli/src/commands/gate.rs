@@ -35,5 +35,7 @@ impl Settings for GateSettings {
 pub async fn run(layers: &Layers) -> Result<()> {
     let Some(settings) = layers.start::<GateSettings>()? else { return Ok(()) };
     let listener = process::listen(settings.listen).await?;
-    gate::serve(settings.gate, listener, Operations::new("gate"), layers.shutdown()).await.context("the gate failed")
+    let shutdown = layers.shutdown();
+    let served = gate::serve(settings.gate, listener, Operations::new("gate"), shutdown.clone());
+    process::bounded(shutdown, served).await.context("the gate failed")
 }

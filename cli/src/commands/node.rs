@@ -52,10 +52,10 @@ pub async fn run(layers: &Layers) -> Result<()> {
     operations.set_ready("start");
     operations.set_unready("groups", "a group has no leader yet");
     let watch = tokio::spawn(watch(server.node().clone(), operations));
-    let served = server.stopped().await;
+    let served = process::bounded(shutdown.clone(), server.stopped()).await;
     watch.abort();
     shutdown.cancel();
-    side.await??;
+    side.abort();
     served.context("the node failed")
 }
 

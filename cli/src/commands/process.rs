@@ -3,10 +3,14 @@
 use anyhow::{Context, Result};
 use std::net::SocketAddr;
 use std::path::Path;
+use std::time::Duration;
 use telemetry::Operations;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+
+/// How long a process may take to end once it was asked to.
+const GRACE: Duration = Duration::from_secs(8);
 
 /// Listen, or say in words why not.
 pub async fn listen(address: SocketAddr) -> Result<TcpListener> {
@@ -45,4 +49,21 @@ pub fn read_key(file: &Path) -> Result<[u8; 32]> {
         .filter(|_| text.len() == 64)
         .and_then(|bytes| bytes.try_into().ok())
         .with_context(|| format!("{} should hold 32 bytes in hex", file.display()))
+}
+
+/// Serve, but once `shutdown` has been asked for, no longer than the grace: what was under way then is safe to leave, as it
+/// would be in a crash, and nobody must wait for a store or a ledger that has gone already.
+pub async fn bounded<E>(shutdown: CancellationToken, served: impl Future<Output = Result<(), E>>) -> Result<(), E> {
+    let late = async {
+        shutdown.cancelled().await;
+        tokio::time::sleep(GRACE).await;
+    };
+    tokio::select! {
+        biased;
+        done = served => done,
+        () = late => {
+            tracing::warn!(seconds = GRACE.as_secs(), "what was still under way is left");
+            Ok(())
+        }
+    }
 }

@@ -40,7 +40,7 @@ impl Settings for ProviderSettings {
 pub async fn run(layers: &Layers) -> Result<()> {
     let Some(settings) = layers.start::<ProviderSettings>()? else { return Ok(()) };
     let listener = process::listen(settings.listen).await?;
-    simulator::serve(settings.provider, listener, Operations::new("provider"), layers.shutdown())
-        .await
-        .context("the provider simulator failed")
+    let shutdown = layers.shutdown();
+    let served = simulator::serve(settings.provider, listener, Operations::new("provider"), shutdown.clone());
+    process::bounded(shutdown, served).await.context("the provider simulator failed")
 }

@@ -46,7 +46,7 @@ pub async fn run(layers: &Layers) -> Result<()> {
     let listener = process::listen(settings.listen).await?;
     let inventory = StoreInventory(Client::connect(settings.store));
     let operations = Operations::new("queue");
-    queue::serve(settings.queue, inventory, listener, operations, layers.shutdown())
-        .await
-        .context("the waiting room failed")
+    let shutdown = layers.shutdown();
+    let served = queue::serve(settings.queue, inventory, listener, operations, shutdown.clone());
+    process::bounded(shutdown, served).await.context("the waiting room failed")
 }
