@@ -143,6 +143,6 @@ mod tests {
 
     #[test]
     fn deep_nesting_is_an_error_and_not_a_crash() {
-        assert_eq!(refused(&"[".repeat(10_000))["status"], 400);
+        assert_eq!(refused(&format!("{{\"event_id\":1,\"x\":{}", "[".repeat(10_000)))["status"], 422);
     }
 }

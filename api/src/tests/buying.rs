@@ -183,5 +183,10 @@ async fn a_store_that_is_away_is_a_retryable_error() {
     *shop.store.down.lock().expect("a lock") = true;
     assert_eq!(hold_with(&shop, "alice", "k", &pass, &body).await.problem(), (503, "STORE_UNAVAILABLE".to_owned()));
     *shop.store.down.lock().expect("a lock") = false;
-    id_of(&hold_with(&shop, "alice", "k", &pass, &body).await);
+    // The same request is granted once the store is asked again.
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while hold_with(&shop, "alice", "k", &pass, &body).await.status != 201 {
+        assert!(std::time::Instant::now() < deadline, "the hold was never granted");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
 }
