@@ -37,7 +37,7 @@ async fn walk(router: &Router, document: &Value) -> usize {
 async fn every_described_address_is_answered_and_no_other_method_is() {
     let shop = Shop::open();
     let document = serde_json::to_value(public_document()).expect("a document");
-    assert_eq!(walk(&shop.router, &document).await, 17);
+    assert_eq!(walk(&shop.router, &document).await, 18);
     let document = serde_json::to_value(admin_document()).expect("a document");
     assert_eq!(walk(&shop.admin, &document).await, 8);
 }
