@@ -18,6 +18,7 @@
 //! Every process is started by the test and ends with it: `Sale` kills what is left when it is dropped. A test waits for
 //! conditions with [`eventually`], never for time to pass. The binary is `$ENCORE_BINARY`, or is built by
 //! `cargo build --package encore` into the target folder that the test itself was built into, so it is never stale.
+//! With `ENCORE_TEST_KEEP=1` the folders of sales stay, with every process's log.
 
 mod binary;
 mod event;

@@ -195,7 +195,8 @@ impl Builder {
 
     /// Start everything.
     pub async fn start(self) -> Result<Sale> {
-        let folder = TempDir::with_prefix("encore-test-")?;
+        let mut folder = TempDir::with_prefix("encore-test-")?;
+        folder.disable_cleanup(std::env::var_os("ENCORE_TEST_KEEP").is_some());
         let mut events = if self.events.is_empty() { demo::events::unpack(folder.path())? } else { Vec::new() };
         for event in &self.events {
             let path = folder.path().join(format!("event-{}.json", event.id()));

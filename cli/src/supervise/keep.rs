@@ -11,6 +11,9 @@ use std::time::Duration;
 use tokio::process::Command;
 use tokio::time::timeout;
 
+/// How long the program may take to end: a database writes everything down first, and the disk may be busy.
+pub(super) const PATIENCE: Duration = Duration::from_secs(40);
+
 /// Which signal asks the program to end at once and in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum StopSignal {
@@ -64,7 +67,7 @@ pub async fn keep(arguments: KeepArguments) -> Result<ExitCode> {
         StopSignal::Int => Signal::INT,
     };
     let _gone_already = kill_process(pid, signal);
-    match timeout(Duration::from_secs(10), child.wait()).await {
+    match timeout(PATIENCE, child.wait()).await {
         Ok(ended) => Ok(exit_code(ended?)),
         Err(_) => {
             child.kill().await?;

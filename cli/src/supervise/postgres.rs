@@ -1,5 +1,6 @@
 //! A private PostgreSQL: its own data folder and port, durable settings, passwords only we know, never as root.
 
+use super::keep::PATIENCE;
 use super::process::{Process, Spec};
 use super::users::{self, Account};
 use anyhow::{Context, Result, bail};
@@ -108,7 +109,7 @@ impl Postgres {
             "timezone=UTC",
         ];
         arguments.extend(settings.into_iter().flat_map(|setting| [OsString::from("-c"), setting.into()]));
-        let grace = Duration::from_secs(15);
+        let grace = PATIENCE + Duration::from_secs(5);
         Ok(Process::new(Spec { name: "postgres".to_owned(), program: encore.to_owned(), arguments, log, grace }))
     }
 

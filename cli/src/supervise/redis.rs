@@ -1,5 +1,6 @@
 //! A private Redis: its own folder and port, everything on disk within a second, a password only we know.
 
+use super::keep::PATIENCE;
 use super::process::{Process, Spec};
 use anyhow::{Context, Result};
 use std::fs;
@@ -41,7 +42,7 @@ impl Redis {
         let mut open = fs::OpenOptions::new();
         open.create(true).truncate(true).write(true).mode(0o600).open(&file)?.write_all(settings.as_bytes())?;
         let arguments = ["keep".into(), "--".into(), "redis-server".into(), file.into()].into();
-        let grace = Duration::from_secs(10);
+        let grace = PATIENCE + Duration::from_secs(5);
         Ok(Process::new(Spec { name: "redis".to_owned(), program: encore.to_owned(), arguments, log, grace }))
     }
 

@@ -156,8 +156,7 @@ impl Stack {
             self.launch(*part)?;
         }
         postgres.init(&self.places.log(Part::Postgres).with_file_name("initdb.log")).await?;
-        self.launch(Part::Postgres)?;
-        self.wait_ready(&[Part::Postgres]).await?;
+        self.restart(Part::Postgres).await?;
         postgres.create_database().await?;
         progress("migrating the ledger");
         self.encore(&["migrate"]).await?;

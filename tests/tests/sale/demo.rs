@@ -132,7 +132,7 @@ async fn nothing_outlives_a_killed_demo() -> Result<()> {
     let mut demo = Demo::start(&dir, &[]).await?;
     assert!(processes_of(&dir).len() > 8, "its parts run: {:?}", processes_of(&dir));
     demo.child.kill().await?;
-    eventually("every part ends by itself", Duration::from_secs(30), || async {
+    eventually("every part ends by itself", Duration::from_secs(60), || async {
         let left = processes_of(&dir);
         ensure!(left.is_empty(), "{}", left.join("\n"));
         Ok(())
