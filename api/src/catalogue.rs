@@ -19,13 +19,16 @@ use std::time::Duration;
 /// However busy a section is, its map is not pulled more often than this.
 const BUSY_REFRESH: Duration = Duration::from_millis(100);
 
+/// Geometry by event, section and version of the plan: immutable once it is known.
+type Plans = BTreeMap<(EventId, SectionId, u32), Arc<Fresh<SectionPlan>>>;
+
 /// What this process knows of the shop.
 pub struct Catalogue {
     store: Arc<dyn Store>,
     events_refresh: Duration,
     seats_refresh: Duration,
     events: Fresh<BTreeMap<EventId, Arc<EventRecord>>>,
-    plans: RwLock<BTreeMap<(EventId, SectionId, u32), Arc<Fresh<SectionPlan>>>>,
+    plans: RwLock<Plans>,
     maps: RwLock<BTreeMap<(EventId, SectionId), Arc<Section>>>,
 }
 

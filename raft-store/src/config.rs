@@ -25,7 +25,7 @@ pub struct NodeConfig {
     pub timing: Timing,
     /// Bytes after which a new log segment is begun.
     pub segment_bytes: u64,
-    /// Whether ownership changes are indexed for `encore admin history`.
+    /// Whether every change of a seat's owner is indexed, so that its history can be told.
     pub seat_history: bool,
     /// Faults to switch back on, so that the simulation can prove that it would find them. Not configurable.
     #[serde(skip)]

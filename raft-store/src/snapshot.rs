@@ -63,7 +63,7 @@ impl SnapshotStore {
     fn damaged(&self) -> io::Error {
         let what = format!(
             "snapshot {} is damaged; the log before it is purged. Start a node with an empty data folder under a new id \
-             and put it in this one's place with `encore admin group replace-node`",
+             and let it take this one's place in the configuration of all nodes",
             self.file.display()
         );
         io::Error::new(io::ErrorKind::InvalidData, what)

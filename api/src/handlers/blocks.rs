@@ -18,7 +18,7 @@ use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use domain::ids::{Bucket, IdempotencyKey, ReservationId, UserId};
 use domain::inventory::command::{Begin, Cart, Purpose};
-use domain::inventory::{EventRecord, Outcome, ReservationView};
+use domain::inventory::{EventRecord, Outcome, ReservationView, Status};
 use std::sync::Arc;
 
 /// Seats and places that one request may keep back.
@@ -110,7 +110,13 @@ async fn keep_back(state: &AdminState, wish: Wish<'_>) -> Result<ReservationView
     };
     let asked = Asked { catalogue: &state.catalogue, event: wish.event, cart: &wish.cart, user: wish.operator };
     match state.catalogue.store().begin(wish.event.id, begin).await? {
-        Outcome::Reservation(view) => Ok(*view),
+        Outcome::Reservation(view) if view.status == Status::Held => Ok(*view),
+        // The key's earlier block was released since, or is not decided: those seats are not kept back by it.
+        Outcome::Reservation(view) => {
+            let now = if view.status.is_terminal() { "was released" } else { "is not decided yet" };
+            let why = format!("an earlier block under this key {now}: use a fresh key");
+            Err(HttpError::invalid_field("Idempotency-Key", &why))
+        }
         Outcome::Refused(refusal) => Err(asked.refused(refusal, true).await),
         Outcome::Advised(refusal) => Err(asked.refused(refusal, false).await),
         other => {

@@ -34,7 +34,7 @@ pub fn described<S: Clone + Send + Sync + 'static>(title: &str, routes: OpenApiR
     responses((status = 200, description = "This document, in OpenAPI 3.1", content_type = "application/json"))
 )]
 pub async fn openapi_json() -> Response {
-    document(&crate::router::public_document())
+    document(crate::router::public_document())
 }
 
 /// The operators' document.
@@ -43,7 +43,7 @@ pub async fn openapi_json() -> Response {
     responses((status = 200, description = "This document, in OpenAPI 3.1", content_type = "application/json"))
 )]
 pub async fn admin_json() -> Response {
-    document(&crate::router::admin_document())
+    document(crate::router::admin_document())
 }
 
 fn document(document: &OpenApi) -> Response {

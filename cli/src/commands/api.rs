@@ -36,7 +36,8 @@ pub enum Plane {
 pub struct ApiSettings {
     /// Where fans come.
     pub listen: SocketAddr,
-    /// Where operators come: `/admin/…`, with an operator's token. Not served when it is not set.
+    /// Where operators come: `/admin/…`, with an operator's token. Not served when it is not set. Without planes this
+    /// process serves operators alone, which keeps the role that may refund out of what fans reach.
     pub admin_listen: Option<SocketAddr>,
     /// Logs.
     pub log: LogSettings,
@@ -121,8 +122,11 @@ pub async fn run(arguments: ApiArguments) -> Result<()> {
         layers.set.push(format!("planes={}", serde_json::to_string(&arguments.planes)?));
     }
     let Some(settings) = layers.start::<ApiSettings>()? else { return Ok(()) };
-    if settings.planes.is_empty() {
-        bail!("no plane is chosen: --plane browse, --plane buy, --plane webhook, or several with commas");
+    if settings.planes.is_empty() && settings.admin_listen.is_none() {
+        bail!(
+            "no plane is chosen: --plane browse, --plane buy, --plane webhook, or several with commas; or admin_listen \
+             for the operators alone"
+        );
     }
     let shutdown = layers.shutdown();
     let operations = Operations::new("api");

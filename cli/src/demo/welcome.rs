@@ -17,7 +17,11 @@ pub fn print(stack: &Stack) -> Result<()> {
     println!("  Pages       {browse}/");
     println!("  Waiting     {queue}        Buying  {buy}");
     println!("  Webhooks    {}        Gate    {}", stack.url(Part::Webhook), stack.url(Part::Gate(1)));
-    println!("  Operators   {}  and  {} (waiting room)", stack.admin_url(Part::Buy(1)), stack.admin_url(Part::Queue));
+    println!(
+        "  Operators   {}  and  {} (waiting room)",
+        stack.admin_url(Part::Operators),
+        stack.admin_url(Part::Queue)
+    );
     println!("  Provider    {} (charges nobody)", stack.url(Part::Provider));
     println!();
     println!("  Alice       {browse}/#token={alice}");

@@ -15,12 +15,14 @@ pub enum Part {
     Provider,
     /// The waiting room.
     Queue,
-    /// The browse plane, and the operators' listener.
+    /// The browse plane.
     Browse,
     /// A buy plane, from 1.
     Buy(u8),
     /// The webhook plane.
     Webhook,
+    /// The operators' listener, alone: the role that may refund is in no process that fans reach.
+    Operators,
     /// Settlement, tickets, refunds, mail.
     Fulfillment,
     /// A gate, from 1.
@@ -40,6 +42,7 @@ impl fmt::Display for Part {
             Self::Browse => f.write_str("browse"),
             Self::Buy(number) => write!(f, "buy-{number}"),
             Self::Webhook => f.write_str("webhook"),
+            Self::Operators => f.write_str("operators"),
             Self::Fulfillment => f.write_str("fulfillment"),
             Self::Gate(number) => write!(f, "gate-{number}"),
             Self::Manifests => f.write_str("manifests"),

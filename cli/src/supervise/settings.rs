@@ -54,7 +54,7 @@ pub fn arguments(part: Part, places: &Places) -> Vec<OsString> {
         Part::Node(_) => &["node"],
         Part::Provider => &["provider-simulator"],
         Part::Queue => &["queue"],
-        Part::Browse | Part::Buy(_) | Part::Webhook => &["api"],
+        Part::Browse | Part::Buy(_) | Part::Webhook | Part::Operators => &["api"],
         Part::Fulfillment => &["fulfillment"],
         Part::Gate(_) => &["gate"],
         Part::Manifests => &["admin", "manifest", "--watch"],
@@ -86,7 +86,7 @@ pub fn write(part: Part, places: &Places, secrets: &Secrets, options: &Options) 
         Part::Node(number) => make.file(part, &make.node(number)?),
         Part::Provider => make.file(part, &make.provider()?),
         Part::Queue => make.file(part, &make.queue()?),
-        Part::Browse | Part::Buy(_) | Part::Webhook => make.file(part, &make.api(part)?),
+        Part::Browse | Part::Buy(_) | Part::Webhook | Part::Operators => make.file(part, &make.api(part)?),
         Part::Fulfillment => make.file(part, &make.fulfillment()?),
         Part::Gate(_) => make.file(part, &make.gate(part)?),
         Part::Manifests => write_file(&operator_config(places), &make.operator()?),
@@ -188,11 +188,14 @@ impl Maker<'_> {
                 settings.webhook_secrets =
                     BTreeMap::from([("stripe".to_owned(), vec![self.secrets.webhook_secret.clone()])]);
             }
+            Part::Operators => {
+                settings.admin_listen = Some(self.address(part, Door::Second)?);
+                settings.admin_ledger = Some(self.ledger("encore_owner", &self.secrets.owner, 2)?);
+                settings.fan_key_set_file = self.places.secret("fan-keys.json");
+            }
             _ => {
                 settings.planes = vec![Plane::Buy];
-                settings.admin_listen = Some(self.address(part, Door::Second)?);
                 settings.ledger = self.ledger("encore_buy", &self.secrets.buy, 16)?;
-                settings.admin_ledger = Some(self.ledger("encore_owner", &self.secrets.owner, 2)?);
                 settings.redis_url = self.redis_url()?;
                 settings.fan_key_set_file = self.places.secret("fan-keys.json");
                 settings.pass_key_set_file = self.places.secret("pass-keys.json");

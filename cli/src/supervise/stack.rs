@@ -104,7 +104,7 @@ impl Stack {
     fn prepare(&mut self) -> Result<()> {
         for part in self.parts() {
             self.places.port(part, Door::Main)?;
-            if matches!(part, Part::Node(_) | Part::Queue | Part::Browse | Part::Buy(_)) {
+            if matches!(part, Part::Node(_) | Part::Queue | Part::Operators) {
                 self.places.port(part, Door::Second)?;
             }
         }
@@ -121,7 +121,7 @@ impl Stack {
         parts.extend((1..=settings::NODES).map(Part::Node));
         parts.extend([Part::Provider, Part::Queue, Part::Browse]);
         parts.extend((1..=self.options.buys).map(Part::Buy));
-        parts.extend([Part::Webhook, Part::Fulfillment]);
+        parts.extend([Part::Webhook, Part::Operators, Part::Fulfillment]);
         parts.extend((1..=self.options.gates).map(Part::Gate));
         parts.push(Part::Manifests);
         parts

@@ -13,9 +13,7 @@ use domain::time::WallMs;
 use std::collections::BTreeMap;
 
 fn unexpected<T>(answer: Answer) -> Result<T, ClientError> {
-    let mut text = format!("{answer:?}");
-    text.truncate(80);
-    Err(ClientError::Protocol(text))
+    Err(ClientError::Protocol(format!("{answer:?}").chars().take(80).collect()))
 }
 
 impl Client {

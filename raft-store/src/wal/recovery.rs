@@ -19,8 +19,8 @@ pub enum WalError {
     /// Durable bytes are not what was written.
     #[error(
         "the log is damaged: file {}, offset {offset}: {what}. This node may have forgotten what it promised and must not \
-         go on under its id. Keep the folder for inspection; start a node with an empty data folder under a new id and put \
-         it in this one's place with `encore admin group replace-node`",
+         go on under its id. Keep the folder for inspection; start a node with an empty data folder under a new id and let \
+         it take this one's place in the configuration of all nodes",
         file.display()
     )]
     Damaged {
