@@ -23,9 +23,7 @@ pub fn everything(root: &Path) -> Result<()> {
     if !on_path("chromedriver") {
         missing.push("chromium-driver");
     }
-    if !on_path("curl") {
-        missing.push("curl");
-    }
+    missing.extend(["curl", "openssl"].into_iter().filter(|program| !on_path(program)));
     packages(missing)?;
     cargo_tool(root, "cargo-nextest")?;
     cargo_tool(root, "cargo-deny")

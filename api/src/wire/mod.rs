@@ -1,4 +1,4 @@
-//! The JSON of design §11, and nothing else: every request and response, and their conversion from and to domain types.
+//! The JSON of the HTTP contract, and nothing else: every request and response, and their conversion from and to domain types.
 //!
 //! Requests refuse unknown fields. Ids and labels are strings, amounts integers in minor units (`*_cents`, also where a
 //! currency has no cents), moments RFC 3339 in UTC.

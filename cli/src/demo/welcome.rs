@@ -28,7 +28,7 @@ pub fn print(stack: &Stack) -> Result<()> {
     println!("  Bob         {browse}/#token={bob}");
     println!("  Operator    export OPERATOR={operator}");
     println!();
-    println!("  With curl   export BROWSE={browse} QUEUE={queue} BUY={buy}");
+    println!("  With curl   export BROWSE={browse} QUEUE={queue} BUY={buy} GATE={}", stack.url(Part::Gate(1)));
     println!("              export FAN={alice}");
     println!("              curl -s $BROWSE/api/v1/events/{HALL}");
     println!("              curl -s -X POST $QUEUE/api/v1/events/{HALL}/queue/join -H \"Authorization: Bearer $FAN\"");
