@@ -8,4 +8,5 @@ mod parse;
 mod placement;
 mod say;
 mod scripts;
+mod watermark;
 mod world;

@@ -115,8 +115,9 @@ impl Checkouts {
         if tidied != *self {
             return Err("open, owed or finished records are not in their sets".into());
         }
-        if self.mark > self.least_open() {
-            return Err(format!("the watermark {:?} has passed {:?}", self.mark, self.least_open()));
+        let least = self.open.first().map(|id| (id.incarnation, id.sequence));
+        if least.is_some_and(|least| self.mark > least) {
+            return Err(format!("the watermark {:?} has passed {least:?}, which is open", self.mark));
         }
         match self.records.keys().find(|id| id.sequence >= self.next) {
             Some(id) => Err(format!("{id} was never minted")),
