@@ -66,6 +66,8 @@ fn dependencies(root: &Path) -> Result<()> {
 fn tests(root: &Path, filter: Option<&str>, sum: &mut Sum) -> Result<()> {
     let mut nextest = shell::cargo_command(root);
     nextest.args(["nextest", "run", "--workspace", "--color", "never"]).args(filter);
+    // Just built; otherwise each process-level test would ask cargo whether it is.
+    nextest.env("ENCORE_BINARY", std::path::absolute(shell::target_dir(root).join("debug/encore"))?);
     nextest.env("ENCORE_BINARY", shell::target_dir(root).join("debug/encore"));
     let (succeeded, said) = shell::run_and_keep_stderr(&mut nextest)?;
     let Some((passed, failed)) = said.lines().rev().find_map(summary) else {
