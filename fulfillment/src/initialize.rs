@@ -10,7 +10,7 @@ use domain::ids::PaymentId;
 use domain::order::webhook::{ProviderEvent, ProviderFact};
 use domain::time::WallMs;
 use ledger::Ledger;
-use ledger::payments::{AttachOutcome, InitializeTask, OpenPayment};
+use ledger::payments::{AttachOutcome, InitializeTask, LostPayment, OpenPayment};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::task::JoinSet;
@@ -21,6 +21,8 @@ const TRIES: u32 = 3;
 const BACKOFF_MS: u64 = 500;
 /// Pause before a provider that left us in the dark is asked again.
 const ASK_AGAIN_MS: u64 = 30_000;
+/// Longest pause before it is asked again about a payment that was given up; until then as long as it has been lost.
+const LOST_PAUSE_MS: u64 = 60 * 60 * 1_000;
 
 /// Payments being opened now: a slow one must neither be opened twice nor keep the others waiting.
 #[derive(Clone, Debug, Default)]
@@ -90,32 +92,39 @@ pub async fn open<L: Ledger, P: Provider>(
         }
         Err(ProviderError::Refused { code, message, intent: None }) => {
             tracing::warn!(payment = %task.payment, code, message, "the provider refused a payment");
-            Ok(ledger.fail_payment(task.payment, &code, now).await?)
+            if task.tries == 0 {
+                Ok(ledger.fail_payment(task.payment, &code, now).await?)
+            } else {
+                // This attempt charged nothing; an earlier one, whose answer was lost, may have.
+                give_up(ledger, provider, task.payment, &code, now).await
+            }
         }
         Err(error) if task.tries + 1 < TRIES => {
             let retry_at = WallMs(now.0 + (BACKOFF_MS << task.tries));
             ledger.delay_initialize(task.payment, retry_at).await?;
             Err(error.into())
         }
-        Err(error) => give_up(ledger, provider, task.payment, error, now).await,
+        Err(error) => {
+            tracing::warn!(payment = %task.payment, %error, "the provider is not available");
+            give_up(ledger, provider, task.payment, "provider_unavailable", now).await
+        }
     }
 }
 
-/// The last attempt failed. Unless the provider knows the payment after all, say so and free the seats; should it have
-/// been charged nevertheless, its webhook names the payment and the money goes back.
+/// The last attempt failed. Unless the provider knows the payment after all, say so and free the seats. It may have been
+/// charged nevertheless: its webhook names it, and should that be lost too, [`ask`] finds it; then the money goes back.
 async fn give_up<L: Ledger, P: Provider>(
     ledger: &L,
     provider: &P,
     payment: PaymentId,
-    error: ProviderError,
+    reason: &str,
     now: WallMs,
 ) -> Result<(), StepError> {
     if let Ok(Some(intent)) = provider.find_intent(payment).await {
         attach(ledger, payment, &intent, now).await?;
         return record_answer(ledger, &intent, now).await;
     }
-    tracing::warn!(%payment, %error, "the provider is not available; the payment failed");
-    Ok(ledger.fail_payment(payment, "provider_unavailable", now).await?)
+    Ok(ledger.give_up(payment, reason, now).await?)
 }
 
 async fn attach<L: Ledger>(ledger: &L, payment: PaymentId, intent: &Intent, now: WallMs) -> Result<(), StepError> {
@@ -146,11 +155,38 @@ async fn record_answer<L: Ledger>(ledger: &L, intent: &Intent, now: WallMs) -> R
     Ok(())
 }
 
-/// Ask the provider about payments of which no webhook came.
+/// Ask the provider about payments of which no webhook came, and about those that were given up without its word.
 pub async fn ask<S: Store, L: Ledger, P: Provider>(store: &S, ledger: &L, provider: &P, now: WallMs) -> Done {
     let open = ledger.open_payments(10_000).await?;
     let due = open.into_iter().filter(|open| open.ask_at <= now && open.reference.is_some()).take(256).collect();
-    each(due, |open| ask_one(store.clone(), ledger.clone(), provider.clone(), open, now)).await
+    let silent = each(due, |open| ask_one(store.clone(), ledger.clone(), provider.clone(), open, now)).await;
+    let lost = ledger.lost_payments(now, 256).await?;
+    let found = each(lost, |lost| find_lost(ledger.clone(), provider.clone(), lost, now)).await;
+    Ok(silent? + found?)
+}
+
+/// A search may lag behind what happened, so that one without a result proves nothing.
+async fn find_lost<L: Ledger, P: Provider>(
+    ledger: L,
+    provider: P,
+    lost: LostPayment,
+    now: WallMs,
+) -> Result<(), StepError> {
+    let pause = now.0.saturating_sub(lost.since.0).clamp(ASK_AGAIN_MS, LOST_PAUSE_MS);
+    ledger.ask_again(lost.payment, WallMs(now.0 + pause)).await?;
+    let Some(mut intent) = provider.find_intent(lost.payment).await? else { return Ok(()) };
+    if intent.status.starts_with("requires_") {
+        intent = cancel(&provider, &intent.reference).await?;
+    }
+    record_answer(&ledger, &intent, now).await
+}
+
+/// Nobody may confirm it any more; if it cannot be cancelled, how it stands.
+async fn cancel<P: Provider>(provider: &P, reference: &str) -> Result<Intent, ProviderError> {
+    match provider.cancel_intent(reference).await {
+        Err(ProviderError::Refused { .. }) => provider.intent(reference).await,
+        answer => answer,
+    }
 }
 
 async fn ask_one<S: Store, L: Ledger, P: Provider>(
@@ -165,11 +201,7 @@ async fn ask_one<S: Store, L: Ledger, P: Provider>(
     let abandoned = intent.status.starts_with("requires_") && store.live(&[open.reservation]).await?.is_empty();
     if abandoned {
         // Nobody confirmed it, and there is nothing left to pay for: from now on nobody can.
-        intent = match provider.cancel_intent(&reference).await {
-            Ok(cancelled) => cancelled,
-            Err(ProviderError::Refused { .. }) => provider.intent(&reference).await?,
-            Err(error) => return Err(error.into()),
-        };
+        intent = cancel(&provider, &reference).await?;
     }
     record_answer(&ledger, &intent, now).await?;
     ledger.ask_again(open.payment, WallMs(now.0 + ASK_AGAIN_MS)).await?;

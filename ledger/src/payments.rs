@@ -136,6 +136,15 @@ pub struct OpenPayment {
     pub ask_at: WallMs,
 }
 
+/// A payment that was given up without knowing whether the provider charged it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LostPayment {
+    /// The payment.
+    pub payment: PaymentId,
+    /// When it was given up.
+    pub since: WallMs,
+}
+
 /// What became of a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttachOutcome {
@@ -188,8 +197,14 @@ pub trait Payments {
         now: WallMs,
     ) -> impl Future<Output = Result<AttachOutcome>> + Send;
 
-    /// Given up before any money moved: FAILED, seats to be released, the fan to be told.
+    /// Refused before any money moved: FAILED, seats to be released, the fan to be told.
     fn fail_payment(&self, payment: PaymentId, reason: &str, now: WallMs) -> impl Future<Output = Result<()>> + Send;
+
+    /// The same without proof that no money moved: the provider is asked about it for [`LOST_FOR_MS`].
+    fn give_up(&self, payment: PaymentId, reason: &str, now: WallMs) -> impl Future<Output = Result<()>> + Send;
+
+    /// Payments given up less than [`LOST_FOR_MS`] ago whose fate is not known and is to be asked for now.
+    fn lost_payments(&self, now: WallMs, max: u32) -> impl Future<Output = Result<Vec<LostPayment>>> + Send;
 
     /// Payments without an outcome, oldest first.
     fn open_payments(&self, max: u32) -> impl Future<Output = Result<Vec<OpenPayment>>> + Send;
@@ -203,6 +218,9 @@ pub trait Payments {
 
 /// How long after its reference was saved a payment without a webhook is asked about.
 pub const FIRST_ASK_MS: u64 = 30_000;
+
+/// How long the provider is asked about a payment that was given up without its word. Its keys live as long.
+pub const LOST_FOR_MS: u64 = 24 * 60 * 60 * 1_000;
 
 /// How long a reference may stay unknown before somebody must look.
 pub const UNKNOWN_REFERENCE_MS: u64 = 15 * 60 * 1_000;

@@ -25,6 +25,7 @@ pub async fn run_all<L: Ledger>(ledger: &L) {
     money::an_event_is_recorded_once(ledger).await;
     money::an_unknown_reference_is_told_to_come_again(ledger).await;
     money::a_payment_given_up_and_charged_is_refunded(ledger).await;
+    money::a_lost_payment_is_asked_about_for_a_day(ledger).await;
     money::another_amount_never_sells(ledger).await;
     money::the_first_outcome_wins(ledger).await;
     money::the_second_guard_refuses_a_seat_sold_twice(ledger).await;

@@ -2,7 +2,7 @@
 
 use super::{NOW, Order, later};
 use crate::Ledger;
-use crate::payments::WebhookOutcome;
+use crate::payments::{FIRST_ASK_MS, LOST_FOR_MS, WebhookOutcome};
 use crate::settlement::SettleOutcome;
 use domain::money::{Currency, Minor};
 use domain::order::booking_id;
@@ -58,6 +58,42 @@ pub(super) async fn a_payment_given_up_and_charged_is_refunded<L: Ledger>(ledger
     ledger.settle_refund(order.payment, RefundReason::TooLate, NOW).await.expect("settle");
     let due = ledger.refunds_due(NOW, 1_000).await.expect("read");
     assert!(due.iter().any(|task| task.payment == order.payment && task.reference == order.reference()));
+}
+
+pub(super) async fn a_lost_payment_is_asked_about_for_a_day<L: Ledger>(ledger: &L) {
+    for (number, charged) in [(210, true), (211, false)] {
+        let order = Order::new(ledger, number);
+        order.begin().await;
+        let event = if charged {
+            order.captured(order.amount(), order.currency)
+        } else {
+            let (reference, payment) = (order.reference(), Some(order.payment));
+            order.event("declined", ProviderFact::Declined { reference, reason: "canceled".into(), payment })
+        };
+        // Its webhook overtakes everything else, and is told to come again.
+        let early = ledger.record_event(&event, NOW).await.expect("record");
+        assert_eq!(early, WebhookOutcome::UnknownReference);
+        ledger.give_up(order.payment, "provider_unavailable", NOW).await.expect("give up");
+        assert_eq!(order.view().await.state, PaymentState::Failed);
+        let lost = |at| async move {
+            let found = ledger.lost_payments(at, 1_000).await.expect("read");
+            found.iter().any(|lost| lost.payment == order.payment && lost.since == NOW)
+        };
+        let asked = [lost(NOW).await, lost(later(FIRST_ASK_MS)).await, lost(later(LOST_FOR_MS)).await];
+        assert_eq!(asked, [false, true, false], "asked after a while, and not for ever");
+        ledger.ask_again(order.payment, later(90_000)).await.expect("ask");
+        assert_eq!([lost(later(89_999)).await, lost(later(90_000)).await], [false, true]);
+        assert_eq!(ledger.record_event(&event, NOW).await.expect("record"), WebhookOutcome::Recorded);
+        assert!(!lost(later(90_000)).await, "its fate is known");
+        let state = if charged { PaymentState::Captured } else { PaymentState::Failed };
+        assert_eq!(order.view().await.state, state);
+        assert_eq!(order.incident_kinds(&order.reference()).await, Vec::<String>::new(), "it has explained itself");
+    }
+    let refused = Order::new(ledger, 212);
+    refused.begin().await;
+    ledger.fail_payment(refused.payment, "invalid_card", NOW).await.expect("fail");
+    let lost = ledger.lost_payments(later(FIRST_ASK_MS), 1_000).await.expect("read");
+    assert!(lost.iter().all(|lost| lost.payment != refused.payment), "a refusal is proof that nothing was charged");
 }
 
 pub(super) async fn another_amount_never_sells<L: Ledger>(ledger: &L) {

@@ -65,6 +65,7 @@ struct Payment {
     tries: u32,
     due_at: WallMs,
     release_due: bool,
+    lost_since: Option<WallMs>,
 }
 
 #[derive(Clone, Debug)]

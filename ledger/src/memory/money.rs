@@ -45,12 +45,21 @@ impl State {
         }
     }
 
-    /// A payment that was given up and charged nevertheless takes the reference of the event that names it.
+    /// A payment that was given up takes the reference of the event that says what became of it.
     fn adopt(&mut self, fact: &ProviderFact, reference: &str) -> Option<PaymentId> {
-        let ProviderFact::Captured { payment: Some(named), .. } = fact else { return None };
+        let (ProviderFact::Captured { payment: Some(named), .. } | ProviderFact::Declined { payment: Some(named), .. }) =
+            fact
+        else {
+            return None;
+        };
         let payment = self.payments.get_mut(named)?;
-        let lost = payment.view.state == PaymentState::Failed && payment.view.reference.is_none();
-        lost.then(|| payment.view.reference = Some(reference.to_owned())).map(|()| *named)
+        if payment.view.state != PaymentState::Failed || payment.view.reference.is_some() {
+            return None;
+        }
+        payment.view.reference = Some(reference.to_owned());
+        payment.lost_since = None;
+        self.close_watch(reference);
+        Some(*named)
     }
 
     fn apply(&mut self, id: PaymentId, fact: &ProviderFact, now: WallMs) -> WebhookOutcome {

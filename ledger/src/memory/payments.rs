@@ -2,8 +2,8 @@
 
 use super::{Memory, Payment, State};
 use crate::payments::{
-    AttachOutcome, BeginOutcome, BeginPayment, FIRST_ASK_MS, InitializeTask, OpenPayment, PaymentView, Payments,
-    WebhookOutcome,
+    AttachOutcome, BeginOutcome, BeginPayment, FIRST_ASK_MS, InitializeTask, LOST_FOR_MS, LostPayment, OpenPayment,
+    PaymentView, Payments, WebhookOutcome,
 };
 use crate::{LedgerError, Result, outbox};
 use domain::ids::{PaymentId, ReservationId};
@@ -80,16 +80,39 @@ impl Payments for Memory {
         found.view.client_secret = client_secret.map(str::to_owned);
         found.due_at = WallMs(now.0 + FIRST_ASK_MS);
         found.tries = 0;
+        found.lost_since = None;
         state.step(payment, PaymentFact::ReferenceSaved);
-        for (incident, open) in &mut state.incidents {
-            *open &= !(incident.kind == "unknown_reference" && incident.subject == reference);
-        }
+        state.close_watch(reference);
         Ok(AttachOutcome::Saved)
     }
 
     async fn fail_payment(&self, payment: PaymentId, reason: &str, now: WallMs) -> Result<()> {
         self.state().fail(payment, reason, true, now);
         Ok(())
+    }
+
+    async fn give_up(&self, payment: PaymentId, reason: &str, now: WallMs) -> Result<()> {
+        let mut state = self.state();
+        state.fail(payment, reason, true, now);
+        let fits = |p: &&mut Payment| {
+            p.view.state == PaymentState::Failed && p.view.reference.is_none() && p.lost_since.is_none()
+        };
+        if let Some(payment) = state.payments.get_mut(&payment).filter(fits) {
+            payment.lost_since = Some(now);
+            payment.due_at = WallMs(now.0 + FIRST_ASK_MS);
+        }
+        Ok(())
+    }
+
+    async fn lost_payments(&self, now: WallMs, max: u32) -> Result<Vec<LostPayment>> {
+        let state = self.state();
+        let after = WallMs(now.0.saturating_sub(LOST_FOR_MS));
+        let due = state.payments.values().filter(|payment| payment.due_at <= now);
+        let lost = |p: &Payment| p.lost_since.map(|since| LostPayment { payment: p.view.id, since });
+        let mut found: Vec<_> = due.filter_map(lost).filter(|lost| lost.since > after).collect();
+        found.sort_by_key(|lost| (lost.since, lost.payment));
+        found.truncate(max as usize);
+        Ok(found)
     }
 
     async fn open_payments(&self, max: u32) -> Result<Vec<OpenPayment>> {
@@ -108,7 +131,8 @@ impl Payments for Memory {
 
     async fn ask_again(&self, payment: PaymentId, ask_at: WallMs) -> Result<()> {
         let mut state = self.state();
-        if let Some(payment) = state.payments.get_mut(&payment).filter(|p| p.view.state == PaymentState::Pending) {
+        let asked = |p: &&mut Payment| p.view.state == PaymentState::Pending || p.lost_since.is_some();
+        if let Some(payment) = state.payments.get_mut(&payment).filter(asked) {
             payment.due_at = ask_at;
         }
         Ok(())
@@ -155,6 +179,7 @@ impl State {
             tries: 0,
             due_at: request.now,
             release_due: false,
+            lost_since: None,
         };
         self.payments.insert(request.payment, payment);
         let payload = json!({"payment": request.payment, "reservation": request.reservation});
@@ -172,6 +197,13 @@ impl State {
     pub(super) fn by_reference(&self, reference: &str) -> Option<PaymentId> {
         let owns = |payment: &&Payment| payment.view.reference.as_deref() == Some(reference);
         self.payments.values().find(owns).map(|payment| payment.view.id)
+    }
+
+    /// A reference has explained itself.
+    pub(super) fn close_watch(&mut self, reference: &str) {
+        for (incident, open) in &mut self.incidents {
+            *open &= !(incident.kind == "unknown_reference" && incident.subject == reference);
+        }
     }
 
     /// Move a payment by a fact, if the fact moves it; whether it did.

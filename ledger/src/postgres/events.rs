@@ -25,7 +25,7 @@ pub(super) async fn record(
 ) -> Result<WebhookOutcome> {
     let locked = match event.fact.reference() {
         Some(reference) => match lock_by_reference(connection, reference).await? {
-            None => adopt(connection, &event.fact, reference).await?,
+            None => adopt(connection, &event.fact, reference, now).await?,
             known => known,
         },
         None => None,
@@ -64,19 +64,32 @@ async fn lock_by_reference(connection: &mut PgConnection, reference: &str) -> Re
     row.as_ref().map(Locked::read).transpose()
 }
 
-/// A payment that was given up because the provider did not answer, and that it charged nevertheless: the event names it,
-/// so it takes the reference and the money goes back.
-async fn adopt(connection: &mut PgConnection, fact: &ProviderFact, reference: &str) -> Result<Option<Locked>> {
-    let ProviderFact::Captured { payment: Some(payment), .. } = fact else { return Ok(None) };
+/// A payment that was given up because the provider did not answer, and of which it now says what became of it: the event
+/// names it, so it takes the reference, and if it was charged the money goes back.
+async fn adopt(
+    connection: &mut PgConnection,
+    fact: &ProviderFact,
+    reference: &str,
+    now: WallMs,
+) -> Result<Option<Locked>> {
+    let (ProviderFact::Captured { payment: Some(payment), .. } | ProviderFact::Declined { payment: Some(payment), .. }) =
+        fact
+    else {
+        return Ok(None);
+    };
     let row = sqlx::query(
-        "UPDATE payments SET reference = $2 WHERE id = $1 AND state = 'FAILED' AND reference IS NULL RETURNING *",
+        "UPDATE payments SET reference = $2, lost_since_ms = NULL
+         WHERE id = $1 AND state = 'FAILED' AND reference IS NULL RETURNING *",
     )
     .bind(payment.to_string())
     .bind(reference)
-    .fetch_optional(connection)
+    .fetch_optional(&mut *connection)
     .await
     .map_err(error)?;
-    row.as_ref().map(Locked::read).transpose()
+    let Some(row) = row else { return Ok(None) };
+    // Earlier deliveries were told to come again; nobody need look.
+    notices::close_watch(connection, "unknown_reference", reference, now).await?;
+    Ok(Some(Locked::read(&row)?))
 }
 
 /// The answer to an event that was recorded before; `None` if it was not.

@@ -3,7 +3,8 @@
 use super::rows::{self, get, minor, ms, parsed, wall};
 use super::{Postgres, error, events, outbox, transaction};
 use crate::payments::{
-    AttachOutcome, BeginOutcome, BeginPayment, InitializeTask, OpenPayment, PaymentView, Payments, WebhookOutcome,
+    AttachOutcome, BeginOutcome, BeginPayment, FIRST_ASK_MS, InitializeTask, LOST_FOR_MS, LostPayment, OpenPayment,
+    PaymentView, Payments, WebhookOutcome,
 };
 use crate::{LedgerError, Result, outbox as topics};
 use domain::ids::{PaymentId, ReservationId};
@@ -97,6 +98,40 @@ impl Payments for Postgres {
         })
     }
 
+    async fn give_up(&self, payment: PaymentId, reason: &str, now: WallMs) -> Result<()> {
+        let reason = reason.to_owned();
+        transaction!(self, |connection| {
+            if let Some(locked) = lock(connection, payment).await? {
+                fail(connection, &locked, &reason, true, now).await?;
+                sqlx::query(
+                    "UPDATE payments SET lost_since_ms = $2, due_at_ms = $3
+                     WHERE id = $1 AND state = 'FAILED' AND reference IS NULL AND lost_since_ms IS NULL",
+                )
+                .bind(locked.id())
+                .bind(ms(now))
+                .bind(ms(WallMs(now.0 + FIRST_ASK_MS)))
+                .execute(connection)
+                .await
+                .map_err(error)?;
+            }
+        })
+    }
+
+    async fn lost_payments(&self, now: WallMs, max: u32) -> Result<Vec<LostPayment>> {
+        let found = sqlx::query(
+            "SELECT id, lost_since_ms FROM payments WHERE lost_since_ms > $1 AND due_at_ms <= $2
+             ORDER BY lost_since_ms LIMIT $3",
+        )
+        .bind(ms(WallMs(now.0.saturating_sub(LOST_FOR_MS))))
+        .bind(ms(now))
+        .bind(i64::from(max))
+        .fetch_all(&self.pool)
+        .await
+        .map_err(error)?;
+        let lost = |row| Ok(LostPayment { payment: parsed(row, "id")?, since: wall(row, "lost_since_ms")? });
+        found.iter().map(lost).collect()
+    }
+
     async fn open_payments(&self, max: u32) -> Result<Vec<OpenPayment>> {
         let found = sqlx::query(
             "SELECT * FROM payments WHERE state IN ('INITIALIZING', 'PENDING') ORDER BY created_at_ms LIMIT $1",
@@ -119,12 +154,14 @@ impl Payments for Postgres {
 
     async fn ask_again(&self, payment: PaymentId, ask_at: WallMs) -> Result<()> {
         transaction!(self, |connection| {
-            sqlx::query("UPDATE payments SET due_at_ms = $2 WHERE id = $1 AND state = 'PENDING'")
-                .bind(payment.to_string())
-                .bind(ms(ask_at))
-                .execute(connection)
-                .await
-                .map_err(error)?;
+            sqlx::query(
+                "UPDATE payments SET due_at_ms = $2 WHERE id = $1 AND (state = 'PENDING' OR lost_since_ms IS NOT NULL)",
+            )
+            .bind(payment.to_string())
+            .bind(ms(ask_at))
+            .execute(connection)
+            .await
+            .map_err(error)?;
         })
     }
 
@@ -287,14 +324,14 @@ async fn attach(
         Step::Stay | Step::Impossible => locked.view.state,
     };
     sqlx::query(
-        "UPDATE payments SET reference = $2, client_secret = $3, state = $4, tries = 0, due_at_ms = $5, changed_at = now()
-         WHERE id = $1",
+        "UPDATE payments SET reference = $2, client_secret = $3, state = $4, tries = 0, due_at_ms = $5, changed_at = now(),
+             lost_since_ms = NULL WHERE id = $1",
     )
     .bind(locked.id())
     .bind(reference)
     .bind(secret)
     .bind(next.as_str())
-    .bind(ms(WallMs(now.0 + crate::payments::FIRST_ASK_MS)))
+    .bind(ms(WallMs(now.0 + FIRST_ASK_MS)))
     .execute(&mut *connection)
     .await
     .map_err(error)?;
