@@ -69,7 +69,7 @@ pub enum ProviderError {
     /// It was not reached.
     #[error("the provider cannot be reached: {0}")]
     Unreachable(String),
-    /// It failed (5xx, or too many requests).
+    /// It failed (5xx), or did not let us in (a wrong key, too many requests).
     #[error("the provider failed with {0}")]
     Failed(u16),
     /// It refused; it may nevertheless have a payment intent now, which failed.

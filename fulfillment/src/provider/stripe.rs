@@ -64,8 +64,12 @@ impl Stripe {
         let request = request.bearer_auth(&self.config.api_key).header("Stripe-Version", &self.config.api_version);
         let answer = request.send().await.map_err(transport)?;
         let status = answer.status();
-        if status.is_server_error() || status.as_u16() == 429 {
-            return Err(ProviderError::Failed(status.as_u16()));
+        match status.as_u16() {
+            // The same key is at work right now: what it does is not known yet.
+            409 => return Err(ProviderError::TimedOut),
+            // Our own key or our haste, not the fan's card: nothing is decided by it.
+            code @ (401 | 403 | 429 | 500..) => return Err(ProviderError::Failed(code)),
+            _ => {}
         }
         let body: Value = answer.json().await.map_err(transport)?;
         if status.is_success() {

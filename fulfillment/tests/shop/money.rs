@@ -131,6 +131,56 @@ async fn what_is_lost_on_the_way_is_asked_for() {
     assert_eq!(shop.incidents().await, Vec::<String>::new());
 }
 
+/// A key at work and a key that is not accepted are troubles of ours: the payment waits for the provider's own word.
+#[tokio::test(flavor = "multi_thread")]
+async fn only_a_refusal_of_the_payment_is_a_refusal() {
+    use axum::http::StatusCode;
+    use fulfillment::provider::stripe::{Stripe, StripeConfig};
+    use fulfillment::provider::{Provider, ProviderError};
+    let answers = [
+        (StatusCode::CONFLICT, ProviderError::TimedOut),
+        (StatusCode::UNAUTHORIZED, ProviderError::Failed(401)),
+        (StatusCode::FORBIDDEN, ProviderError::Failed(403)),
+    ];
+    for (status, expected) in answers {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let base_url = format!("http://{}", listener.local_addr().unwrap());
+        let body = json!({"error": {"type": "invalid_request_error"}}).to_string();
+        let router = axum::Router::new().fallback(move || async move { (status, body) });
+        let server = tokio::spawn(async move { axum::serve(listener, router).await });
+        let provider = Stripe::new(StripeConfig { base_url, ..StripeConfig::default() }).unwrap();
+        assert_eq!(provider.intent("pi_1").await, Err(expected));
+        server.abort();
+    }
+}
+
+/// Charged, but the answer is lost, the next attempts fail, no webhook comes, and nobody can be asked before it is given up.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payment_given_up_in_the_dark_is_found_and_refunded() {
+    let shop = Shop::open(Currency::EUR).await;
+    let (held, payment) = shop.order("ann", 2, Some("tok_never")).await;
+    let task = shop.relay.to_initialize(now(), 10).await.unwrap().remove(0);
+    let request = fulfillment::provider::IntentRequest {
+        payment: task.payment,
+        amount: task.amount,
+        currency: task.currency,
+        method: task.method,
+        token: task.token,
+    };
+    use fulfillment::provider::Provider;
+    let _lost = shop.provider.create_intent(&request).await.unwrap();
+    shop.post("/simulator/switches", json!({"down": true})).await;
+    shop.until_at(payment, PaymentStatus::Failed, 10_000).await;
+    assert_eq!(shop.owned_by(held.id), 0, "the seats are not kept waiting");
+    // Asked while it is still down, too.
+    shop.pass(WallMs(now().0 + 60_000)).await;
+    shop.post("/simulator/switches", json!({})).await;
+    shop.until_at(payment, PaymentStatus::Refunded, 3_600_000).await;
+    assert_eq!((shop.refund_count().await, shop.tickets("ann").await.len()), (1, 0));
+    shop.assert_money_is_conserved().await;
+    assert_eq!(shop.incidents().await, Vec::<String>::new());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn declined_and_unavailable_cards_free_the_seats() {
     let shop = Shop::open(Currency::EUR).await;
