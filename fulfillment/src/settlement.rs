@@ -82,24 +82,29 @@ impl Extender {
     pub async fn extend<S: Store, L: Ledger>(&mut self, store: &S, ledger: &L, now: WallMs) -> Done {
         let open = ledger.open_payments(10_000).await?;
         let mut known = std::mem::take(&mut self.next);
-        let mut extended = 0;
+        let (mut extended, mut failed) = (0, None);
         for OpenPayment { payment, reservation, .. } in open {
             let due = known.remove(&payment).unwrap_or_default();
             let next = if due > now {
                 due
             } else {
                 extended += 1;
-                match store.extend(reservation, payment).await? {
-                    Outcome::Reservation(view) if view.status == Status::Held => {
+                match store.extend(reservation, payment).await {
+                    Ok(Outcome::Reservation(view)) if view.status == Status::Held => {
                         let wait = (view.remaining_ms / 2).clamp(*EXTEND_EVERY_MS.start(), *EXTEND_EVERY_MS.end());
                         WallMs(now.0 + wait)
                     }
                     // It has ended; nothing will extend it.
-                    _ => WallMs(now.0 + EXTEND_EVERY_MS.end()),
+                    Ok(_) => WallMs(now.0 + EXTEND_EVERY_MS.end()),
+                    // Its own trouble only, and due again at once.
+                    Err(error) => {
+                        failed = Some(error.into());
+                        due
+                    }
                 }
             };
             self.next.insert(payment, next);
         }
-        Ok(extended)
+        failed.map_or(Ok(extended), Err)
     }
 }

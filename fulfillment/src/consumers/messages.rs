@@ -8,9 +8,13 @@ use ledger::outbox::MESSAGES;
 /// Write down what fans are to be told.
 pub async fn write<L: Ledger>(ledger: &L, now: WallMs) -> Done {
     let waiting = ledger.deliveries(MESSAGES, 100).await?;
-    let count = waiting.len();
+    let (mut done, mut failed) = (0, None);
     for message in waiting {
-        ledger.consume_message(message.id, now).await?;
+        // One that cannot be written stops no other.
+        match ledger.consume_message(message.id, now).await {
+            Ok(()) => done += 1,
+            Err(error) => failed = Some(error.into()),
+        }
     }
-    Ok(count)
+    failed.map_or(Ok(done), Err)
 }
