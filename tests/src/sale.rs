@@ -106,6 +106,16 @@ impl Sale {
         }
     }
 
+    /// The map shows these counts of free, held, sold and blocked. It follows the store by moments, so they are waited for.
+    pub async fn shows(&self, section: &str, wanted: (u64, u64, u64, u64)) -> Result<()> {
+        eventually(&format!("{section} shows {wanted:?}"), Duration::from_secs(20), || async {
+            let found = self.counts(section).await?;
+            anyhow::ensure!(found == wanted, "it shows {found:?}");
+            Ok(())
+        })
+        .await
+    }
+
     /// How many seats of a section of event 1 are free, held, sold, blocked, as the browse plane shows them.
     pub async fn counts(&self, section: &str) -> Result<(u64, u64, u64, u64)> {
         let path = format!("/api/v1/events/1/seats?section={}", section.replace(' ', "%20"));

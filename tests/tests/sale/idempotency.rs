@@ -21,7 +21,9 @@ async fn twins_over_two_processes_are_one_reservation() -> Result<()> {
         for field in ["reservation_id", "status", "seats", "total_cents", "currency", "created_at"] {
             assert_eq!(first.body[field], second.body[field], "{field}");
         }
-        assert_eq!(sale.counts("Block 1").await?.1, u64::from(round + 1) * 2, "two seats are held for each fan");
+        // Two seats for each fan, however often it was asked.
+        let held = u64::from(round + 1) * 2;
+        sale.shows("Block 1", (40 - held, held, 0, 0)).await?;
 
         let other = sale.row("Block 1", "4", 9..=10);
         let reused = fan.hold(1, &other, &pass, "the-one-key").await?;
