@@ -60,8 +60,13 @@ impl Browser {
         found.with_context(|| format!("{css} is not on the page"))
     }
 
+    /// The page draws parts of itself anew whenever it likes, so what was found is looked up again until it holds still.
     async fn text(&self, css: &str) -> Result<String> {
-        Ok(self.at(css).await?.text().await?)
+        eventually(css, SOON, || async { Ok(self.at(css).await?.text().await?) }).await
+    }
+
+    async fn attr(&self, css: &str, name: &str) -> Result<Option<String>> {
+        eventually(css, SOON, || async { Ok(self.at(css).await?.attr(name).await?) }).await
     }
 
     /// Wait until the text of an element says this.
@@ -86,16 +91,23 @@ impl Browser {
 
     /// Focus by script, act by keyboard, as somebody without a mouse does.
     async fn press(&self, css: &str, key: Key) -> Result<()> {
-        let element = self.at(css).await?;
         eventually(&format!("{css} can be used"), SOON, || async {
+            let element = self.at(css).await?;
             ensure!(element.is_enabled().await? && element.is_displayed().await?, "it cannot");
             Ok(())
         })
         .await?;
-        self.page.execute("document.querySelector(arguments[0]).focus()", vec![json!(css)]).await?;
-        let focused = self.page.active_element().await?;
-        focused.send_keys(&char::from(key).to_string()).await?;
-        Ok(())
+        // An element that was replaced between the two steps got no key, so that they can be done again.
+        let mut tries = 3;
+        loop {
+            self.page.execute("document.querySelector(arguments[0]).focus()", vec![json!(css)]).await?;
+            let focused = self.page.active_element().await?;
+            tries -= 1;
+            match focused.send_keys(&char::from(key).to_string()).await {
+                Err(error) if tries > 0 && error.is_stale_element_reference() => {}
+                sent => return Ok(sent?),
+            }
+        }
     }
 }
 
@@ -163,7 +175,7 @@ async fn from_the_seat_map_to_the_gate_by_keyboard() -> Result<()> {
         Ok(())
     })
     .await?;
-    let code = browser.at(".ticket .qr[data-code]").await?.attr("data-code").await?.context("a code")?;
+    let code = browser.attr(".ticket .qr[data-code]", "data-code").await?.context("a code")?;
     eventually("the gate knows the ticket", SOON, || async {
         let answer = sale.scan(1, &code, "North").await?;
         ensure!(answer.error() != "TICKET_UNKNOWN", "{}", answer.body);
@@ -172,7 +184,7 @@ async fn from_the_seat_map_to_the_gate_by_keyboard() -> Result<()> {
     })
     .await?;
     eventually("the code rotates", Duration::from_secs(25), || async {
-        let now = browser.at(".ticket .qr[data-code]").await?.attr("data-code").await?;
+        let now = browser.attr(".ticket .qr[data-code]", "data-code").await?;
         ensure!(now.is_some_and(|now| now != code), "still the same");
         Ok(())
     })
