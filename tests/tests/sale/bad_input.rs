@@ -1,6 +1,8 @@
 //! Bad input over HTTP: the stated 4xx with a code and a sentence, never a 500, and nothing changed.
 
 use anyhow::{Context, Result};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use encore_tests::{Answer, Event, Fan, Part, Sale, hold_body, read};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -118,7 +120,16 @@ async fn passes_tokens_and_headers_that_do_not_fit() -> Result<()> {
         parts[2] = parts[2].chars().rev().collect();
         parts.join(".")
     };
+    let expired_pass = {
+        let payload = pass.split('.').nth(1).context("a pass has claims")?;
+        let mut claims: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(payload)?)?;
+        for time in ["iat", "exp"] {
+            claims[time] = (claims[time].as_u64().context("a time")? - 600).into();
+        }
+        sale.stack.secrets().passes()?.sign("pass+jwt", &claims)?
+    };
     for (what, pass) in [
+        ("an expired pass", expired_pass.as_str()),
         ("nonsense", "nonsense"),
         ("another fan's pass", bobs.as_str()),
         ("a pass of another event", elsewhere.as_str()),

@@ -156,3 +156,16 @@ async fn a_folder_of_somebody_else_is_left_alone() -> Result<()> {
     assert!(folder.path().join("thesis.txt").is_file());
     Ok(())
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_small_crowd_storms_the_hall_and_the_audit_finds_nothing() -> Result<()> {
+    let folder = folder()?;
+    let mut storm = Command::new(binary()?);
+    storm.args(["demo", "--crowd", "60", "--dir"]).arg(folder.path()).stdin(Stdio::null()).kill_on_drop(true);
+    let told = timeout(Duration::from_secs(400), storm.output()).await.context("the storm does not end")??;
+    let (said, complained) = (String::from_utf8_lossy(&told.stdout), String::from_utf8_lossy(&told.stderr));
+    ensure!(told.status.success(), "{}\n{said}\n{complained}", told.status);
+    ensure!(said.contains("60 joined"), "{said}");
+    ensure!(said.contains("Every rule held."), "{said}");
+    Ok(())
+}
