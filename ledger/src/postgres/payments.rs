@@ -245,26 +245,28 @@ async fn begin(connection: &mut PgConnection, request: &BeginPayment) -> Result<
     Err(LedgerError::Unavailable("too many payments for one reservation at once".into()))
 }
 
+/// The payment that the request repeats, or else the one that stands in its way. One statement, hence one snapshot: a twin
+/// that commits between two looks would be found in the way, and not as the twin.
 async fn known_answer(connection: &mut PgConnection, request: &BeginPayment) -> Result<Option<BeginOutcome>> {
-    let same_key = sqlx::query("SELECT * FROM payments WHERE user_id = $1 AND idempotency_key = $2")
-        .bind(request.user.as_str())
-        .bind(request.key.as_str())
-        .fetch_optional(&mut *connection)
-        .await
-        .map_err(error)?;
-    if let Some(row) = same_key {
-        let same = get::<String>(&row, "fingerprint")? == request.fingerprint;
-        return Ok(Some(if same { BeginOutcome::Repeated(rows::payment(&row)?) } else { BeginOutcome::KeyReused }));
-    }
-    let open = sqlx::query(
-        "SELECT * FROM payments
-         WHERE reservation = $1 AND state IN ('INITIALIZING', 'PENDING', 'CAPTURED', 'SUCCEEDED') LIMIT 1",
+    let found = sqlx::query(
+        "SELECT *, (user_id = $1 AND idempotency_key = $2) AS same_key FROM payments
+         WHERE (user_id = $1 AND idempotency_key = $2)
+            OR (reservation = $3 AND state IN ('INITIALIZING', 'PENDING', 'CAPTURED', 'SUCCEEDED'))
+         ORDER BY same_key DESC LIMIT 1",
     )
+    .bind(request.user.as_str())
+    .bind(request.key.as_str())
     .bind(request.reservation.to_string())
     .fetch_optional(connection)
     .await
     .map_err(error)?;
-    open.as_ref().map(rows::payment).transpose().map(|found| found.map(BeginOutcome::AlreadyOpen))
+    let Some(row) = found else { return Ok(None) };
+    let payment = rows::payment(&row)?;
+    Ok(Some(match (get::<bool>(&row, "same_key")?, get::<String>(&row, "fingerprint")? == request.fingerprint) {
+        (true, true) => BeginOutcome::Repeated(payment),
+        (true, false) => BeginOutcome::KeyReused,
+        (false, _) => BeginOutcome::AlreadyOpen(payment),
+    }))
 }
 
 async fn insert(connection: &mut PgConnection, request: &BeginPayment) -> Result<bool> {
