@@ -44,9 +44,14 @@ pub fn everything(root: &Path, filter: Option<&str>) -> Result<ExitCode> {
     tests(root, filter, &mut sum)?;
     if filter.is_none() {
         sum.check("pages' modules", pages(root));
-        sum.check("simulation is deterministic", simulation::deterministic(root));
-        for seed in 1..=SEEDS {
-            sum.check("simulation", simulation::seed(root, seed, None));
+        match simulation::build(root) {
+            Ok(binary) => {
+                sum.check("simulation is deterministic", simulation::deterministic(&binary, root));
+                for seed in 1..=SEEDS {
+                    sum.check("simulation", simulation::seed(&binary, root, seed, None));
+                }
+            }
+            Err(error) => sum.check("simulation", Err(error)),
         }
     }
     println!("encore: {} passed, {} failed", sum.passed, sum.failed);

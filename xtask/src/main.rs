@@ -67,7 +67,8 @@ fn run(task: Task) -> Result<ExitCode> {
         Task::Test { filter } => check::everything(&root, filter.as_deref()),
         Task::Sim { seed, seeds, trace } => {
             let chosen = seed.map_or(1..=seeds, |seed| seed..=seed);
-            chosen.into_iter().try_for_each(|seed| simulation::seed(&root, seed, trace.as_deref()))?;
+            let binary = simulation::build(&root)?;
+            chosen.into_iter().try_for_each(|seed| simulation::seed(&binary, &root, seed, trace.as_deref()))?;
             Ok(ExitCode::SUCCESS)
         }
     }

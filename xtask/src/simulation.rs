@@ -6,8 +6,8 @@ use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Build the simulation, if it is stale.
-fn binary(root: &Path) -> Result<PathBuf> {
+/// Build the simulation, if it is stale, for any number of seeds.
+pub fn build(root: &Path) -> Result<PathBuf> {
     let target = shell::target_dir(root).join("sim");
     let mut build = shell::cargo_command(root);
     build.args(["build", "--quiet", "--package", "simulation"]);
@@ -16,8 +16,8 @@ fn binary(root: &Path) -> Result<PathBuf> {
 }
 
 /// Run one seed; what happened goes into the file `trace`.
-pub fn seed(root: &Path, seed: u64, trace: Option<&Path>) -> Result<()> {
-    let mut run = Command::new(binary(root)?);
+pub fn seed(binary: &Path, root: &Path, seed: u64, trace: Option<&Path>) -> Result<()> {
+    let mut run = Command::new(binary);
     run.current_dir(root).args(["--seed", &seed.to_string()]);
     if let Some(file) = trace {
         run.arg("--trace").arg(file);
@@ -29,13 +29,12 @@ pub fn seed(root: &Path, seed: u64, trace: Option<&Path>) -> Result<()> {
 }
 
 /// The same seed twice in one process and once more in another gives the same trace to the byte; another seed does not.
-pub fn deterministic(root: &Path) -> Result<()> {
-    let binary = binary(root)?;
+pub fn deterministic(binary: &Path, root: &Path) -> Result<()> {
     let folder = shell::target_dir(root).join("sim/traces");
     std::fs::create_dir_all(&folder)?;
     let trace = |name: &str, arguments: &[&str]| -> Result<Vec<u8>> {
         let file = folder.join(name);
-        shell::run(Command::new(&binary).current_dir(root).args(arguments).arg("--trace").arg(&file))?;
+        shell::run(Command::new(binary).current_dir(root).args(arguments).arg("--trace").arg(&file))?;
         std::fs::read(&file).with_context(|| format!("{} was not written", file.display()))
     };
     let first = trace("first", &["--seed", "1", "--twice"])?;
