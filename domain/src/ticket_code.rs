@@ -223,7 +223,7 @@ mod tests {
             prop_assert_eq!(text.parse::<TicketCode>(), Ok(code));
         }
 
-        /// F21: all that is public (ticket, time, the format) does not make a code; only the secret does.
+        /// All that is public (ticket, time, the format) does not make a code; only the secret does.
         #[test]
         fn a_code_from_public_data_is_refused(ticket: u128, bytes: [u8; 32], now in 0..u64::MAX) {
             use sha2::Digest;

@@ -1,6 +1,6 @@
 //! What a gate thinks of a code, as a pure function of what the ledger knows and the clock says.
 //!
-//! The order of checks is the rule (and keeps F19 out): form, ticket known, code valid, revoked, already used. A guessed
+//! The order of checks is the rule: form, ticket known, code valid, revoked, already used. A guessed
 //! code thus never learns whether, when or where the ticket was used.
 
 use domain::ticket_code::{CodeRefused, TicketCode, TicketSecret};
@@ -85,7 +85,7 @@ mod tests {
         Some(Use { gate: "north".to_owned(), at: WallMs(5) })
     }
 
-    /// F19: whoever used what, and whatever else is wrong, the earlier check answers.
+    /// Whoever used what, and whatever else is wrong, the earlier check answers.
     #[test]
     fn the_first_check_that_fails_answers() {
         let good = TicketCode::at(TicketId(1), &TicketSecret([1; 32]), NOW);

@@ -144,7 +144,7 @@ async fn a_ticket_is_admitted_once_and_the_second_scan_says_where_and_when() {
     assert_eq!(venue.gate.scan(venue.code(2), "south").await.0, StatusCode::OK);
 }
 
-/// F19: an invalid code of a used ticket is invalid; it learns nothing about the use. And each check in its order.
+/// An invalid code of a used ticket is invalid; it learns nothing about the use. And each check in its order.
 #[tokio::test]
 async fn what_is_wrong_first_is_what_is_said() {
     let venue = Venue::open().await;
@@ -164,7 +164,7 @@ async fn what_is_wrong_first_is_what_is_said() {
     refused(&venue.gate.scan("tic_1", "south").await, StatusCode::UNPROCESSABLE_ENTITY, "CODE_MALFORMED");
 }
 
-/// F20: two scanners, one ticket, the same instant; ten times, through two processes' handles on one file.
+/// Two scanners, one ticket, the same instant; ten times, through two processes' handles on one file.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_two_scanners_at_one_instant_one_admits() {
     let venue = Venue::open().await;
@@ -199,7 +199,7 @@ async fn of_two_scanners_at_one_instant_one_admits() {
     other.close().await;
 }
 
-/// F21: ticket id, time and format are public; a code made of them alone is refused.
+/// Ticket id, time and format are public; a code made of them alone is refused.
 #[tokio::test]
 async fn a_code_from_public_data_is_refused() {
     let venue = Venue::open().await;

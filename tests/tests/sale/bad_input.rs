@@ -86,7 +86,7 @@ async fn carts_that_make_no_sense() -> Result<()> {
         let code = answer.error().to_owned();
         refused(what, &answer, status, &code);
     }
-    // F4, by count: two hundred places in one line, and in twenty.
+    // The limit, by count: two hundred places in one line, and in twenty.
     for (what, places) in [
         ("two hundred places", json!([{"section": "Floor", "count": 200}])),
         ("twenty lines", Value::Array((0..20).map(|_| json!({"section": "Floor", "count": 1})).collect())),

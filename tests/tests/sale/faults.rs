@@ -1,4 +1,4 @@
-//! Faults that real ticket shops had with stock, limits, promotions and the line (F1–F7, F18), over the real parts.
+//! Faults that real ticket shops had with stock, limits, promotions and the line, over the real parts.
 
 use anyhow::{Result, ensure};
 use encore_tests::{Answer, Event, Fan, Sale, eventually, hold_body};
@@ -20,7 +20,7 @@ async fn at_once(fans: &[(Fan, String)], body: &Value) -> Result<(usize, Vec<Ans
     Ok((answers.iter().filter(|answer| answer.status == 201).count(), answers))
 }
 
-/// F1: one seat, two buyers; the second is refused at the hold, not at the till.
+/// One seat, two buyers; the second is refused at the hold, not at the till.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f1_stock_falls_at_the_hold() -> Result<()> {
     let sale = Sale::of(Event::new().section("Block 1", 1, 1)).start().await?;
@@ -33,7 +33,7 @@ async fn f1_stock_falls_at_the_hold() -> Result<()> {
     sale.audit().await
 }
 
-/// F2 and F3: standing places have no numbers and no voucher, and are counted all the same; orders are whole.
+/// Standing places have no numbers and no voucher, and are counted all the same; orders are whole.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f2_f3_standing_places_never_fall_below_zero() -> Result<()> {
     let sale = Sale::of(Event::new().standing("Floor", 3)).start().await?;
@@ -47,7 +47,7 @@ async fn f2_f3_standing_places_never_fall_below_zero() -> Result<()> {
     sale.audit().await
 }
 
-/// F4: the limit counts the cart's sum, what is held, and what was bought before.
+/// The limit counts the cart's sum, what is held, and what was bought before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f4_limits_count_everything_a_fan_has() -> Result<()> {
     let event = Event::new().section("Block 1", 2, 10).standing("Floor", 20).user_limit(4);
@@ -76,7 +76,7 @@ async fn f4_limits_count_everything_a_fan_has() -> Result<()> {
     sale.audit().await
 }
 
-/// F5: a cancelled hold gives back exactly what it had, once.
+/// A cancelled hold gives back exactly what it had, once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f5_cancelling_gives_back_once() -> Result<()> {
     let sale = Sale::of(Event::new().standing("Floor", 4)).start().await?;
@@ -96,7 +96,7 @@ async fn f5_cancelling_gives_back_once() -> Result<()> {
     sale.audit().await
 }
 
-/// F6: a code with three uses and five orders at once.
+/// A code with three uses and five orders at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f6_a_code_is_used_as_often_as_it_may() -> Result<()> {
     let sale = Sale::of(Event::new().section("Block 1", 5, 2).promotion("SPRING", 2_500, 3)).start().await?;
@@ -120,7 +120,7 @@ async fn f6_a_code_is_used_as_often_as_it_may() -> Result<()> {
     sale.audit().await
 }
 
-/// F7: a code is given back by expiry and by cancelling, and never after payment.
+/// A code is given back by expiry and by cancelling, and never after payment.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f7_a_single_use_code_comes_back_unless_it_was_paid_with() -> Result<()> {
     let event = Event::new().section("Block 1", 5, 2).promotion("ONCE", 1_000, 1).hold_ttl_s(4);
@@ -152,7 +152,7 @@ async fn f7_a_single_use_code_comes_back_unless_it_was_paid_with() -> Result<()>
     sale.audit().await
 }
 
-/// F18: whoever comes back, from another device or after having been logged out, has the place that he had.
+/// Whoever comes back, from another device or after having been logged out, has the place that he had.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f18_the_same_identity_keeps_its_place() -> Result<()> {
     let sale = Sale::of(Event::new().section("Block 1", 5, 10).capacity(1)).start().await?;

@@ -30,7 +30,7 @@ async fn until_known(sale: &Sale, ticket: &str) -> Result<()> {
     Ok(())
 }
 
-/// A code of the right form whose proof is a plain hash of public data (F21), or a MAC with a guessed key.
+/// A code of the right form whose proof is a plain hash of public data, or a MAC with a guessed key.
 fn forged(ticket: &str, key: &str) -> String {
     let window = encore_tests::webhook::now_s() / 15;
     let public = format!("{ticket}:{window}");
@@ -44,7 +44,7 @@ fn forged(ticket: &str, key: &str) -> String {
     format!("{ticket}.{window}.{proof}")
 }
 
-/// F20, ten times over: two gates, the same instant.
+/// Ten times over: two gates, the same instant.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_gates_scan_one_ticket_at_once() -> Result<()> {
     let sale = Sale::of(Event::new().section("Block 1", 10, 2)).start().await?;
@@ -79,14 +79,14 @@ async fn a_code_is_valid_or_not_before_anybody_asks_whether_it_was_used() -> Res
     let ticket = ticket(&sale, &alice).await?;
     until_known(&sale, &ticket).await?;
 
-    // F21: made from public data.
+    // Made from public data.
     for (what, code) in [("a plain hash", forged(&ticket, "")), ("a guessed key", forged(&ticket, &ticket))] {
         let answer = sale.scan(1, &code, "North").await?;
         assert_eq!((answer.status, answer.error()), (403, "CODE_INVALID"), "{what}: {}", answer.body);
     }
     let genuine = code(&alice, &ticket).await?;
     assert_eq!(sale.scan(1, &genuine, "North").await?.status, 200);
-    // F19: used, and still an invalid code is invalid.
+    // Used, and still an invalid code is invalid.
     let answer = sale.scan(2, &forged(&ticket, "guess"), "South").await?;
     assert_eq!((answer.status, answer.error()), (403, "CODE_INVALID"), "{}", answer.body);
     let (_, rest) = genuine.split_once('.').context("a code has parts")?;

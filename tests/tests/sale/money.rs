@@ -47,7 +47,7 @@ async fn a_hold_runs_out_and_its_seats_sell_again() -> Result<()> {
     sale.audit().await
 }
 
-/// F8: the money is captured after the hold has run out; the webhook comes three times, and fulfillment dies in between.
+/// The money is captured after the hold has run out; the webhook comes three times, and fulfillment dies in between.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_payment_after_the_deadline_is_refunded_once() -> Result<()> {
     let mut sale = Sale::of(Event::new().section("Block 1", 1, 2).hold_ttl_s(4))
@@ -89,7 +89,7 @@ async fn a_payment_after_the_deadline_is_refunded_once() -> Result<()> {
     sale.audit().await
 }
 
-/// F13: the same event eight times at once, then again, and the provider's own deliveries besides.
+/// The same event eight times at once, then again, and the provider's own deliveries besides.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn eight_identical_webhooks_make_one_set_of_tickets() -> Result<()> {
     let sale = Sale::of(Event::new().section("Block 1", 1, 4)).start().await?;
@@ -125,7 +125,7 @@ async fn eight_identical_webhooks_make_one_set_of_tickets() -> Result<()> {
     sale.audit().await
 }
 
-/// F9: the webhook alone is enough; the buyer never comes back.
+/// The webhook alone is enough; the buyer never comes back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_needs_to_come_back_to_the_page() -> Result<()> {
     let sale = Sale::of(Event::new().section("Block 1", 1, 4)).start().await?;
@@ -141,7 +141,7 @@ async fn nobody_needs_to_come_back_to_the_page() -> Result<()> {
     sale.audit().await
 }
 
-/// F11: the webhook overtakes our own bookkeeping. It is answered so that it comes again, and nothing is lost.
+/// The webhook overtakes our own bookkeeping. It is answered so that it comes again, and nothing is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_webhook_that_comes_too_early_comes_again() -> Result<()> {
     let mut sale = Sale::of(Event::new().section("Block 1", 1, 4)).start().await?;
@@ -162,7 +162,7 @@ async fn a_webhook_that_comes_too_early_comes_again() -> Result<()> {
     sale.audit().await
 }
 
-/// F12: nothing unsigned is stored, and 2xx comes only once it is recorded.
+/// Nothing unsigned is stored, and 2xx comes only once it is recorded.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_is_believed_but_the_provider() -> Result<()> {
     let mut sale = Sale::of(Event::new().section("Block 1", 3, 4)).start().await?;
