@@ -68,3 +68,41 @@ test("the wallet computes the code that the gate accepts", async () => {
   assert.equal(await codeAt("tic_0123456789abcdef0011223344556677", key, 15, 1_764_000_007_000), CODE);
   assert.equal(key.extractable, false);
 });
+
+test("a change that was announced is asked for until it is seen", { timeout: 30_000 }, async () => {
+  const store = { getItem: () => null, setItem() {}, removeItem() {} };
+  Object.assign(globalThis, { sessionStorage: store, localStorage: store, history: { replaceState() {} } });
+  globalThis.location = { hash: "", pathname: "/", search: "", origin: "http://shop.example" };
+  globalThis.document = { hidden: false, addEventListener() {} };
+  globalThis.addEventListener = () => {};
+  const listeners = {};
+  globalThis.EventSource = class {
+    addEventListener(name, listener) {
+      listeners[name] = listener;
+    }
+  };
+  // The shop's memory is behind for two answers: one seat held, version 6; then free again, version 7.
+  let asked = 0;
+  globalThis.fetch = async (address) => {
+    const url = new URL(address, "http://shop.example");
+    if (url.pathname === "/config.json") return Response.json({});
+    if (!url.searchParams.has("section")) return Response.json({ sections: [] });
+    asked += 1;
+    const fresh = asked > 3;
+    const headers = { "X-Seat-Version": fresh ? "7" : "6", "X-Seat-Count": "1" };
+    return new Response(new Uint8Array([fresh ? 0 : 0b01_000000]), { headers });
+  };
+  const { Live } = await import("../../web/js/live.js");
+  const shown = new Promise((resolve) => {
+    const live = new Live(1, {
+      section: (name, states) => states[0] === 0 && resolve(name),
+      overview() {},
+      mode() {},
+    });
+    live.start();
+    live.show(["A"]);
+    listeners.invalidate({ data: JSON.stringify({ section: "A", version: 7 }) });
+  });
+  assert.equal(await shown, "A");
+  assert.ok(asked > 3, `asked ${asked} times`);
+});

@@ -7,6 +7,8 @@ import { unpack } from "./bits.js";
 const BETWEEN_PULLS_MS = 400;
 const BETWEEN_OVERVIEWS_MS = 2_000;
 const AFTER_FAILURE_MS = 2_000;
+/** A map older than announced is asked for again, but not for ever: versions may have begun anew. */
+const TRIES_BEHIND = 10;
 const POLL_MS = 4_000;
 /** With hints, everything shown is still pulled now and then: a hint may be lost on its way. */
 const SAFETY_POLL_MS = 30_000;
@@ -78,18 +80,20 @@ export class Live {
   }
 
   async #pull(name, version) {
-    this.#wanted.set(name, Math.max(version, this.#wanted.get(name) ?? 0));
+    this.#want(name, version);
     if (this.#pulling.has(name)) return;
     this.#pulling.add(name);
+    let behind = 0;
     while (this.#wanted.has(name) && this.#shown.has(name)) {
       const atLeast = this.#wanted.get(name);
       this.#wanted.delete(name);
       try {
-        await this.#pullOnce(name, atLeast);
+        // A hint is given once: what it announced stays wanted until it is seen.
+        behind = (await this.#pullOnce(name, atLeast)) < atLeast ? behind + 1 : 0;
+        if (behind > 0 && behind < TRIES_BEHIND) this.#want(name, atLeast);
         await pause(BETWEEN_PULLS_MS);
       } catch {
-        // A hint is given once: what it announced stays wanted.
-        this.#wanted.set(name, Math.max(atLeast, this.#wanted.get(name) ?? 0));
+        this.#want(name, atLeast);
         await pause(AFTER_FAILURE_MS);
       }
     }
@@ -97,6 +101,11 @@ export class Live {
     this.#pulling.delete(name);
   }
 
+  #want(name, version) {
+    this.#wanted.set(name, Math.max(version, this.#wanted.get(name) ?? 0));
+  }
+
+  /** Answers the version that came. */
   async #pullOnce(name, atLeast) {
     const query = new URLSearchParams({ section: name });
     if (atLeast > 0) query.set("version", atLeast);
@@ -105,9 +114,11 @@ export class Live {
     const version = Number(answer.headers.get("X-Seat-Version") ?? 0);
     const count = Number(answer.headers.get("X-Seat-Count"));
     const bytes = new Uint8Array(await answer.arrayBuffer());
-    if (version < (this.#versions.get(name) ?? 0) || !this.#shown.has(name)) return;
-    this.#versions.set(name, version);
-    this.#told.section(name, unpack(bytes, count));
+    if (version >= (this.#versions.get(name) ?? 0) && this.#shown.has(name)) {
+      this.#versions.set(name, version);
+      this.#told.section(name, unpack(bytes, count));
+    }
+    return version;
   }
 
   async #pullOverview() {
