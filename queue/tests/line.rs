@@ -29,7 +29,7 @@ async fn is_inside(store: &RedisStore, gate: &EventGate, user: &UserId) -> bool 
 
 #[tokio::test]
 async fn expired_leases_free_their_slots_and_absent_fans_are_passed_over() {
-    // F17: capacity 10, thirty join; 1-10 enter; 11-20 close the browser; the ten leases expire.
+    // Capacity 10, thirty join; 1-10 enter; 11-20 close the browser; the ten leases expire.
     let redis = RedisServer::start().await;
     let seats = Seats::with(gate(10));
     let room = Room::with(Config { pass_ttl_seconds: 3, silence_ms: 2_000, ..config(&redis) }, &seats).await;
@@ -53,7 +53,7 @@ async fn expired_leases_free_their_slots_and_absent_fans_are_passed_over() {
 
 #[tokio::test]
 async fn the_same_identity_has_the_same_place_from_any_device_even_after_minutes_away() {
-    // F18: logged out before the sale, and back after it has started.
+    // Logged out before the sale, and back after it has started.
     let redis = RedisServer::start().await;
     let early = EventGate { on_sale_at: WallMs(now().0 + 2_000), ..gate(1) };
     let store = RedisStore::new(&Config { silence_ms: 1_500, ..config(&redis) }).unwrap();
@@ -317,6 +317,7 @@ async fn a_held_reservation_keeps_its_slot_until_the_store_says_it_ended() {
         assert_eq!(room.status(&bob).await["state"], "waiting");
         let answer = room.status(&alice).await;
         assert_eq!((answer["state"].as_str(), answer["token"].is_null()), (Some("checkout"), true), "{answer}");
+        assert_eq!(answer["reservation_id"], "1-0-0-5", "the hold can be found again");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     // The store being down frees nothing either.
