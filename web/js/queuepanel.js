@@ -24,6 +24,8 @@ export class QueuePanel {
     at("join").hidden = !CAN_JOIN.has(state);
     at("join").textContent = state === "expired" ? "Join again" : "Join the queue";
     if (state !== "checkout") at("resume").hidden = true;
+    // Also for a fan whose answer to the hold was lost on its way: the queue knows which reservation is theirs.
+    else if (said.reservation_id) this.inCheckout(said.reservation_id);
     this.#place(said, LINE.has(state));
     this.#clock(said);
     this.#changed({ pass: state === "admitted" ? said.token : null });

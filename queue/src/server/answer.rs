@@ -3,6 +3,7 @@
 use crate::inventory::EventGate;
 use crate::rooms::{Phase, View};
 use crate::store::{PassRecord, Standing, Visit};
+use domain::ids::ReservationId;
 use domain::time::WallMs;
 use serde::Serialize;
 
@@ -72,6 +73,9 @@ pub(crate) struct Answer {
     pub(crate) token: Option<String>,
     /// How long the pass, or the hold, still lasts.
     pub(crate) expires_in: Option<u64>,
+    /// In checkout: the fan's reservation, so that one who lost the answer to the hold finds it from any device. It is a
+    /// name and opens nothing: the buy plane shows it to its owner's login only.
+    pub(crate) reservation_id: Option<ReservationId>,
     /// How long until the sale starts; 0 once it has.
     pub(crate) sale_starts_in: u64,
     pub(crate) message: &'static str,
@@ -88,6 +92,7 @@ impl Answer {
             release_rate: 0.0,
             token: None,
             expires_in: None,
+            reservation_id: None,
             sale_starts_in,
             message: state.message(),
         }
@@ -127,6 +132,7 @@ impl Answer {
                     estimated_wait: Some(0),
                     token,
                     expires_in: Some(until(*end, visit.now)),
+                    reservation_id: *reservation,
                     ..with(state)
                 }
             }
@@ -217,9 +223,11 @@ mod tests {
         let inside = Standing::Inside { until: WallMs(30_000), pass: pass.clone(), reservation: None };
         let answer = told(&view(5, 5), inside, 20_000);
         assert_eq!((answer.state, answer.token.as_deref(), answer.expires_in), (State::Admitted, Some("j"), Some(10)));
+        assert_eq!(answer.reservation_id, None);
         let held = Standing::Inside { until: WallMs(30_000), pass, reservation: "1-0-0-1".parse().ok() };
         let answer = told(&view(5, 5), held, 20_000);
         assert_eq!((answer.state, answer.token), (State::Checkout, None));
+        assert_eq!(serde_json::json!(answer.reservation_id), "1-0-0-1");
     }
 
     #[test]
