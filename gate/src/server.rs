@@ -164,9 +164,15 @@ async fn status(State(gate): State<Gate>) -> Result<Json<Value>, Problem> {
 
 impl Gate {
     async fn scan(&self, body: Result<Bytes, BytesRejection>) -> Result<Json<Value>, Problem> {
-        let request: ScanRequest = serde_json::from_slice(&bytes(body)?).map_err(|error| {
-            Problem::new(StatusCode::BAD_REQUEST, "BAD_REQUEST", format!("A code and a gate are expected: {error}."))
-        })?;
+        let body = bytes(body)?;
+        let expected = |why: String| {
+            Problem::new(StatusCode::BAD_REQUEST, "BAD_REQUEST", format!("A code and a gate are expected: {why}."))
+        };
+        // To serde an array of the values would do as well.
+        if body.trim_ascii_start().starts_with(b"[") {
+            return Err(expected("this is a list and not an object".to_owned()));
+        }
+        let request: ScanRequest = serde_json::from_slice(&body).map_err(|error| expected(error.to_string()))?;
         let name = request.gate.trim().to_owned();
         if name.is_empty() || name.chars().count() > GATE_LEN || name.chars().any(char::is_control) {
             let message = format!("The gate's name is one line of 1 to {GATE_LEN} characters.");
