@@ -70,10 +70,12 @@ fn dependencies(root: &Path) -> Result<()> {
 
 fn tests(root: &Path, filter: Option<&str>, sum: &mut Sum) -> Result<()> {
     let mut nextest = shell::cargo_command(root);
-    nextest.args(["nextest", "run", "--workspace", "--color", "never"]).args(filter);
+    nextest.args(["nextest", "run", "--workspace", "--color", "never"]);
+    if let Some(filter) = filter {
+        nextest.args(["--filterset", &chosen(filter)]);
+    }
     // Just built; otherwise each process-level test would ask cargo whether it is.
     nextest.env("ENCORE_BINARY", std::path::absolute(shell::target_dir(root).join("debug/encore"))?);
-    nextest.env("ENCORE_BINARY", shell::target_dir(root).join("debug/encore"));
     let (succeeded, said) = shell::run_and_keep_stderr(&mut nextest)?;
     let Some((passed, failed)) = said.lines().rev().find_map(summary) else {
         bail!("the tests did not run: no summary was printed");
@@ -84,6 +86,18 @@ fn tests(root: &Path, filter: Option<&str>, sum: &mut Sum) -> Result<()> {
         bail!("the test runner failed, though it counted no failure");
     }
     Ok(())
+}
+
+/// Tests whose name, binary or package contains this word.
+fn chosen(word: &str) -> String {
+    let mut escaped = String::new();
+    for letter in word.chars() {
+        if matches!(letter, '\\' | ')' | ',' | '/') {
+            escaped.push('\\');
+        }
+        escaped.push(letter);
+    }
+    format!("test(~{escaped}) | binary(~{escaped}) | package(~{escaped})")
 }
 
 /// The pages' pure modules outside a browser; what they do in one is tested with the processes.
@@ -116,7 +130,13 @@ fn summary(line: &str) -> Option<(u64, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use super::summary;
+    use super::{chosen, summary};
+
+    #[test]
+    fn a_word_chooses_tests_binaries_and_packages() {
+        assert_eq!(chosen("tidy"), "test(~tidy) | binary(~tidy) | package(~tidy)");
+        assert_eq!(chosen("a)b\\"), r"test(~a\)b\\) | binary(~a\)b\\) | package(~a\)b\\)");
+    }
 
     #[test]
     fn reads_the_runners_summary() {

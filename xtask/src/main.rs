@@ -28,7 +28,7 @@ enum Task {
     },
     /// Install what is missing, then run every check and every test; the last line is the sum
     Test {
-        /// Only tests whose name contains this
+        /// Only tests whose own name, binary or package contains this, such as `tidy`, `queue` or `sale::money`
         filter: Option<String>,
     },
     /// Run the simulation: one seed, or a few
