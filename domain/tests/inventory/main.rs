@@ -6,6 +6,7 @@ mod bytes;
 mod fixture;
 mod parse;
 mod placement;
+mod refused_refund;
 mod say;
 mod scripts;
 mod watermark;

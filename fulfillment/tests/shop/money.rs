@@ -1,12 +1,14 @@
 //! Every captured payment ends in tickets or in a full refund, whatever provider, fans and crashes do.
 
-use crate::support::{self, Shop, now};
+use crate::support::provider::LosesRefundAnswers;
+use crate::support::{self, DEADLINE, Shop, now};
 use domain::inventory::Status;
 use domain::money::Currency;
 use domain::order::payment::PaymentStatus;
-use domain::order::refund::RefundReport;
+use domain::order::refund::{RefundReport, RefundState};
 use domain::order::webhook::sign;
 use domain::time::WallMs;
+use fulfillment::refunds;
 use ledger::refunds::RefundOutcome;
 use ledger::{Notices, Payments, Refunds, Settlement};
 use serde_json::json;
@@ -54,21 +56,31 @@ async fn a_payment_after_the_deadline_is_refunded_once() {
     let reference = shop.intent(payment).await["id"].as_str().unwrap().to_owned();
     shop.post(&format!("/simulator/payment_intents/{reference}/finish"), json!({"succeed": true})).await;
     shop.delivered().await;
-    // The store's answer is written down; then the refund reaches the provider, and whoever sent it dies.
     fulfillment::settlement::settle(&shop.store, &shop.relay, now()).await.unwrap();
-    let task = shop.relay.refunds_due(now(), 10).await.unwrap().remove(0);
-    let request = fulfillment::provider::RefundRequest {
-        refund: task.refund,
-        key: domain::order::refund::provider_key(task.payment, task.sequence),
-        reference: task.reference.clone(),
-        amount: task.amount,
-    };
-    use fulfillment::provider::Provider;
-    shop.provider.create_refund(&request).await.unwrap();
+    // The provider has given the money back and said so; the worker dies before it writes that down. Twice.
+    shop.post("/simulator/switches", json!({"hold_events": true, "trouble": "duplicate"})).await;
+    for _ in 0..2 {
+        let (ledger, provider) = (shop.relay.clone(), LosesRefundAnswers::new(shop.provider.clone()));
+        let dying = provider.clone();
+        let worker = tokio::spawn(async move { refunds::send(&ledger, &dying, now()).await });
+        tokio::time::timeout(DEADLINE, provider.answered()).await.expect("the refund reaches the provider");
+        worker.abort();
+        assert!(worker.await.is_err_and(|end| end.is_cancelled()), "it died in the middle");
+        assert_eq!(shop.refund_count().await, 1, "at the provider");
+        let owed = shop.relay.refunds_of(payment).await.unwrap();
+        assert_eq!(
+            owed.iter().map(|refund| refund.state).collect::<Vec<_>>(),
+            [RefundState::Required],
+            "in the ledger"
+        );
+    }
+    shop.post("/simulator/switches", json!({"trouble": "duplicate"})).await;
     shop.until(payment, PaymentStatus::Refunded).await;
     shop.delivered().await;
     shop.pass(WallMs(now().0 + 3_600_000)).await;
     assert_eq!(shop.refund_count().await, 1);
+    let owed = shop.relay.refunds_of(payment).await.unwrap();
+    assert_eq!(owed.iter().map(|refund| refund.state).collect::<Vec<_>>(), [RefundState::Succeeded]);
     assert_eq!(shop.tickets("ann").await, []);
     assert_eq!(shop.owned_by(held.id), 0, "the seat is not revived");
     let subjects =

@@ -25,14 +25,14 @@ impl Checkouts {
         if record.status != Status::Paid {
             return Outcome::Invalid(format!("{id} is {:?}: nothing to give back", record.status));
         }
-        let refunds = record.refunds.get_or_insert_default();
-        if refunds.known.contains_key(&refund) {
+        if record.refunds.as_ref().is_some_and(|refunds| refunds.known.contains_key(&refund)) {
             return Outcome::Done;
         }
         let own: BTreeSet<SeatRef> = record.seats.iter().map(|quoted| quoted.seat).collect();
         if seats.is_empty() || seats.iter().any(|seat| !own.contains(seat)) {
             return Outcome::Invalid(format!("{id} did not buy these seats"));
         }
+        let refunds = record.refunds.get_or_insert_default();
         let back: Vec<SeatRef> =
             seats.iter().copied().collect::<BTreeSet<_>>().difference(&refunds.returned).copied().collect();
         refunds.known.insert(refund, back.clone());

@@ -3,6 +3,7 @@
 
 #[path = "../../../../ledger/tests/postgres/support.rs"]
 pub mod postgres;
+pub mod provider;
 pub mod store;
 
 use axum::Router;
@@ -34,7 +35,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 const SECRETS: [&str; 2] = ["whsec_next", "whsec_test"];
-const DEADLINE: Duration = Duration::from_secs(30);
+pub const DEADLINE: Duration = Duration::from_secs(30);
 
 pub struct Shop {
     pub server: postgres::Server,
