@@ -2,7 +2,9 @@
 //!
 //! Production has one implementation of each: the store's client and the waiting room's leases.
 
-use domain::ids::{EventId, PassId, PaymentId, PromotionCode, ReservationId, SeatRef, SectionId, TicketId, UserId};
+use domain::ids::{
+    EventId, IdempotencyKey, PassId, PaymentId, PromotionCode, ReservationId, SeatRef, SectionId, TicketId, UserId,
+};
 use domain::inventory::command::Begin;
 use domain::inventory::query::{Placement, SeatMap};
 use domain::inventory::record::EventStatus;
@@ -139,6 +141,8 @@ pub type FromLedger<'a, T> = BoxFuture<'a, Result<T, LedgerError>>;
 pub trait Books: Send + Sync + 'static {
     /// Step 1 of paying.
     fn begin_payment(&self, request: BeginPayment) -> FromLedger<'_, BeginOutcome>;
+    /// What step 1 answered to this key before.
+    fn begun(&self, user: UserId, key: IdempotencyKey, fingerprint: String) -> FromLedger<'_, Option<BeginOutcome>>;
     /// One payment.
     fn payment(&self, payment: PaymentId) -> FromLedger<'_, Option<PaymentView>>;
     /// One verified event of a provider.
@@ -177,6 +181,10 @@ where
     fn begin_payment(&self, request: BeginPayment) -> FromLedger<'_, BeginOutcome> {
         let ledger = self.clone();
         Box::pin(to_the_end(async move { Payments::begin_payment(&ledger, &request).await }))
+    }
+    fn begun(&self, user: UserId, key: IdempotencyKey, fingerprint: String) -> FromLedger<'_, Option<BeginOutcome>> {
+        let ledger = self.clone();
+        Box::pin(to_the_end(async move { Payments::begun(&ledger, &user, &key, &fingerprint).await }))
     }
     fn payment(&self, payment: PaymentId) -> FromLedger<'_, Option<PaymentView>> {
         let ledger = self.clone();

@@ -66,6 +66,8 @@ pub enum BeginOutcome {
     KeyReused,
     /// Another payment for this reservation is under way, or has succeeded.
     AlreadyOpen(PaymentView),
+    /// An earlier payment failed and took the reservation with it: its seats are being freed, or are free.
+    Released,
 }
 
 /// A payment as its owner sees it.
@@ -173,8 +175,18 @@ pub enum WebhookOutcome {
 
 /// Payments before settlement.
 pub trait Payments {
-    /// Step 1: a stable payment in INITIALIZING and `payment.initialize` in the outbox.
+    /// Step 1: a stable payment in INITIALIZING and `payment.initialize` in the outbox. Never beside a pending release,
+    /// which would cancel the reservation while it is being paid.
     fn begin_payment(&self, request: &BeginPayment) -> impl Future<Output = Result<BeginOutcome>> + Send;
+
+    /// What [`begin_payment`](Self::begin_payment) answers to a user's key that was used before, whatever has become of
+    /// the reservation since; begins nothing.
+    fn begun(
+        &self,
+        user: &UserId,
+        key: &IdempotencyKey,
+        fingerprint: &str,
+    ) -> impl Future<Output = Result<Option<BeginOutcome>>> + Send;
 
     /// One payment.
     fn payment(&self, payment: PaymentId) -> impl Future<Output = Result<Option<PaymentView>>> + Send;

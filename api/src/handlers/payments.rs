@@ -19,7 +19,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use domain::ids::{IdempotencyKey, PaymentId};
+use domain::ids::{IdempotencyKey, PaymentId, ReservationId};
 use domain::inventory::{EventRecord, ReservationView, Status};
 use domain::money::Currency;
 use domain::order::payment::PaymentState;
@@ -59,6 +59,11 @@ pub async fn pay(
 ) -> Result<Response, HttpError> {
     state.limit(&fan.user)?;
     let currency = check(&request)?;
+    let digest = digest(id(&text, "reservation")?, &request);
+    // A repetition has its answer, also when the hold has ended since.
+    if let Some(known) = state.ledger.begun(fan.user.clone(), key.clone(), digest.clone()).await? {
+        return answer(&state, known).await;
+    }
     let view = own(&state, &text, &fan.user).await?;
     if request.amount_cents != view.total.0 || currency != view.currency {
         return Err(amount_mismatch(&view));
@@ -72,10 +77,15 @@ pub async fn pay(
         Status::Preparing | Status::Offered => return Err(not_held(&view)),
     }
     let event = state.catalogue.event(view.id.event).await?;
-    let begin = begin(&state, &event, &view, key, &request).await?;
-    match state.ledger.begin_payment(begin).await? {
+    let begin = begin(&state, &event, &view, (key, digest), &request).await?;
+    let outcome = state.ledger.begin_payment(begin).await?;
+    answer(&state, outcome).await
+}
+
+async fn answer(state: &BuyState, outcome: BeginOutcome) -> Result<Response, HttpError> {
+    match outcome {
         BeginOutcome::Begun(payment) | BeginOutcome::Repeated(payment) => {
-            let payment = with_client_secret(&state, payment).await;
+            let payment = with_client_secret(state, payment).await;
             Ok((StatusCode::ACCEPTED, Json(accepted(&payment))).into_response())
         }
         BeginOutcome::KeyReused => {
@@ -83,7 +93,17 @@ pub async fn pay(
             Err(HttpError::new(StatusCode::CONFLICT, "IDEMPOTENCY_KEY_REUSED", message))
         }
         BeginOutcome::AlreadyOpen(payment) => Err(already_open(&payment)),
+        BeginOutcome::Released => {
+            let message = "A payment for this reservation failed, and its seats are no longer held.";
+            Err(HttpError::new(StatusCode::GONE, "RESERVATION_ENDED", message))
+        }
     }
+}
+
+/// Tells a repetition from another wish under the same key.
+fn digest(reservation: ReservationId, request: &PayRequest) -> String {
+    let path = format!("{BASE}/reservations/{reservation}/payment");
+    hex::encode(fingerprint(&Method::POST, &path, request))
 }
 
 fn check(request: &PayRequest) -> Result<Currency, HttpError> {
@@ -132,7 +152,7 @@ async fn begin(
     state: &BuyState,
     event: &EventRecord,
     view: &ReservationView,
-    key: IdempotencyKey,
+    (key, fingerprint): (IdempotencyKey, String),
     request: &PayRequest,
 ) -> Result<BeginPayment, HttpError> {
     let labels = state.catalogue.labels(event, &render::seats_of(view)).await?;
@@ -143,11 +163,10 @@ async fn begin(
         label: at.seat,
         price: quoted.net(),
     });
-    let path = format!("{BASE}/reservations/{}/payment", view.id);
     Ok(BeginPayment {
         payment: PaymentId(uuid::Uuid::new_v4().as_u128()),
         key,
-        fingerprint: hex::encode(fingerprint(&Method::POST, &path, request)),
+        fingerprint,
         reservation: view.id,
         user: view.user.clone(),
         email: None,

@@ -73,6 +73,29 @@ async fn paying_is_accepted_and_its_outcome_can_be_asked_for() {
 }
 
 #[tokio::test]
+async fn a_repeated_payment_has_its_answer_also_after_the_hold_ended() {
+    let shop = Shop::open();
+    let (reservation, payment) = under_way(&shop).await;
+    let path = format!("/api/v1/reservations/{reservation}");
+    let cancelled = ask(&shop, "DELETE", &path, "alice", &[("idempotency-key", "c")], "").await;
+    assert!(cancelled.status.is_success(), "{}", cancelled.json());
+    let again = pay(&shop, &reservation, "p", &price()).await;
+    assert_eq!((again.status.as_u16(), &again.json()["payment_id"]), (202, &json!(payment.to_string())));
+    let other = json!({"payment_method": "bank", "amount_cents": 5000, "currency": "EUR"});
+    assert_eq!(pay(&shop, &reservation, "p", &other).await.problem(), (409, "IDEMPOTENCY_KEY_REUSED".to_owned()));
+    assert_eq!(pay(&shop, &reservation, "p2", &price()).await.problem(), (410, "RESERVATION_ENDED".to_owned()));
+}
+
+#[tokio::test]
+async fn after_a_decline_that_releases_the_seats_nothing_more_is_paid() {
+    let shop = Shop::open();
+    let (reservation, payment) = under_way(&shop).await;
+    shop.ledger.fail_payment(payment, "card_declined", WallMs(2)).await.expect("failed");
+    let second = pay(&shop, &reservation, "p2", &price()).await;
+    assert_eq!(second.problem(), (410, "RESERVATION_ENDED".to_owned()));
+}
+
+#[tokio::test]
 async fn an_amount_that_is_not_the_quote_is_refused_with_the_quote() {
     let shop = Shop::open();
     let reservation = id_of(&hold(&shop, "alice", "k", &[seat("1", "1")]).await);

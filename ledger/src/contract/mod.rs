@@ -19,6 +19,7 @@ use domain::time::WallMs;
 pub async fn run_all<L: Ledger>(ledger: &L) {
     paying::a_repeated_request_is_one_payment(ledger).await;
     paying::a_reservation_has_one_open_payment(ledger).await;
+    paying::nothing_begins_beside_a_release(ledger).await;
     paying::a_reference_is_saved_once(ledger).await;
     paying::a_declined_payment_frees_the_seats_unless_another_card_may_be_tried(ledger).await;
     paying::processing_is_neither_outcome(ledger).await;
@@ -143,6 +144,11 @@ impl<'a, L: Ledger> Order<'a, L> {
         let fact =
             ProviderFact::Captured { reference: self.reference(), amount, currency, payment: Some(self.payment) };
         self.event("captured", fact)
+    }
+
+    pub(crate) fn declined(&self, reason: &str) -> ProviderFact {
+        let (reference, payment) = (self.reference(), Some(self.payment));
+        ProviderFact::Declined { reference, reason: reason.into(), payment }
     }
 
     pub(crate) fn event(&self, name: &str, fact: ProviderFact) -> ProviderEvent {

@@ -9,7 +9,14 @@ use domain::order::webhook::ProviderFact;
 
 pub(super) async fn a_repeated_request_is_one_payment<L: Ledger>(ledger: &L) {
     let order = Order::new(ledger, 101);
+    let asked = async |fingerprint| {
+        let BeginPayment { user, key, .. } = order.request();
+        ledger.begun(&user, &key, fingerprint).await.expect("read")
+    };
+    assert_eq!(asked("content").await, None);
     order.begin().await;
+    assert_eq!(asked("content").await, Some(BeginOutcome::Repeated(order.view().await)));
+    assert_eq!(asked("other").await, Some(BeginOutcome::KeyReused));
     let again = BeginPayment { payment: PaymentId(1), ..order.request() };
     let repeated = ledger.begin_payment(&again).await.expect("begin");
     assert_eq!(repeated, BeginOutcome::Repeated(order.view().await));
@@ -23,16 +30,41 @@ pub(super) async fn a_repeated_request_is_one_payment<L: Ledger>(ledger: &L) {
 }
 
 pub(super) async fn a_reservation_has_one_open_payment<L: Ledger>(ledger: &L) {
-    let order = Order::new(ledger, 102);
-    order.begin().await;
+    let order = Order { retry_declined: true, ..Order::new(ledger, 102) };
+    order.open().await;
     let second = BeginPayment { payment: PaymentId(2), key: "second".parse().expect("a key"), ..order.request() };
     let refused = ledger.begin_payment(&second).await.expect("begin");
     assert_eq!(refused, BeginOutcome::AlreadyOpen(order.view().await));
-    ledger.fail_payment(order.payment, "gave up", NOW).await.expect("fail");
+    order.record("declined", order.declined("insufficient_funds")).await;
     let begun = ledger.begin_payment(&second).await.expect("begin");
-    assert!(matches!(begun, BeginOutcome::Begun(_)), "after a failure another attempt may begin: {begun:?}");
+    assert!(matches!(begun, BeginOutcome::Begun(_)), "after a decline another card may be tried: {begun:?}");
     let latest = ledger.payment_of(order.reservation).await.expect("read").expect("a payment");
     assert_eq!(latest.id, PaymentId(2));
+}
+
+pub(super) async fn nothing_begins_beside_a_release<L: Ledger>(ledger: &L) {
+    for (number, retry_declined) in [(108, false), (109, true)] {
+        let order = Order { retry_declined, ..Order::new(ledger, number) };
+        order.open().await;
+        if retry_declined {
+            ledger.fail_payment(order.payment, "provider_unavailable", NOW).await.expect("fail");
+        } else {
+            order.record("declined", order.declined("insufficient_funds")).await;
+        }
+        let due = ledger.releases_due(1_000).await.expect("read");
+        assert!(due.iter().any(|task| task.payment == order.payment), "its seats are to be freed");
+        let id = PaymentId(u128::from(number));
+        let second = BeginPayment { payment: id, key: "second".parse().expect("a key"), ..order.request() };
+        let begun = ledger.begin_payment(&second).await.expect("begin");
+        assert_eq!(begun, BeginOutcome::Released, "the release would cancel what is being paid");
+        assert_eq!(ledger.payment(id).await.expect("read"), None);
+        let first = ledger.begin_payment(&order.request()).await.expect("begin");
+        assert_eq!(first, BeginOutcome::Repeated(order.view().await), "a repetition has its answer");
+        ledger.mark_released(order.payment).await.expect("mark");
+        if !retry_declined {
+            assert_eq!(ledger.begin_payment(&second).await.expect("begin"), BeginOutcome::Released);
+        }
+    }
 }
 
 pub(super) async fn a_reference_is_saved_once<L: Ledger>(ledger: &L) {
@@ -62,12 +94,7 @@ pub(super) async fn a_declined_payment_frees_the_seats_unless_another_card_may_b
     for (number, retry) in [(105, false), (106, true)] {
         let order = Order { retry_declined: retry, ..Order::new(ledger, number) };
         order.open().await;
-        let declined = ProviderFact::Declined {
-            reference: order.reference(),
-            reason: "insufficient_funds".into(),
-            payment: Some(order.payment),
-        };
-        order.record("declined", declined).await;
+        order.record("declined", order.declined("insufficient_funds")).await;
         let view = order.view().await;
         assert_eq!((view.status(), view.failure.as_deref()), (PaymentStatus::Failed, Some("insufficient_funds")));
         let due = ledger.releases_due(1_000).await.expect("read");

@@ -6,7 +6,7 @@ use crate::payments::{
     PaymentView, Payments, WebhookOutcome,
 };
 use crate::{LedgerError, Result, outbox};
-use domain::ids::{PaymentId, ReservationId};
+use domain::ids::{IdempotencyKey, PaymentId, ReservationId, UserId};
 use domain::order::payment::{PaymentFact, PaymentState, Step};
 use domain::order::webhook::ProviderEvent;
 use domain::time::WallMs;
@@ -16,6 +16,10 @@ use std::cmp::Reverse;
 impl Payments for Memory {
     async fn begin_payment(&self, request: &BeginPayment) -> Result<BeginOutcome> {
         Ok(self.state().begin(request))
+    }
+
+    async fn begun(&self, user: &UserId, key: &IdempotencyKey, fingerprint: &str) -> Result<Option<BeginOutcome>> {
+        Ok(self.state().begun(user, key, fingerprint))
     }
 
     async fn payment(&self, payment: PaymentId) -> Result<Option<PaymentView>> {
@@ -144,15 +148,23 @@ impl Payments for Memory {
 }
 
 impl State {
+    fn begun(&self, user: &UserId, key: &IdempotencyKey, fingerprint: &str) -> Option<BeginOutcome> {
+        let known = self.payments.values().find(|p| p.view.user == *user && p.key == key.as_str())?;
+        let same = known.fingerprint == fingerprint;
+        Some(if same { BeginOutcome::Repeated(known.view.clone()) } else { BeginOutcome::KeyReused })
+    }
+
     fn begin(&mut self, request: &BeginPayment) -> BeginOutcome {
-        let same_key = self.payments.values().find(|p| p.view.user == request.user && p.key == request.key.as_str());
-        if let Some(known) = same_key {
-            let same = known.fingerprint == request.fingerprint;
-            return if same { BeginOutcome::Repeated(known.view.clone()) } else { BeginOutcome::KeyReused };
+        if let Some(known) = self.begun(&request.user, &request.key, &request.fingerprint) {
+            return known;
         }
         let open = |p: &&Payment| p.view.reservation == request.reservation && p.view.state.is_open();
         if let Some(open) = self.payments.values().find(open) {
             return BeginOutcome::AlreadyOpen(open.view.clone());
+        }
+        let ends = |p: &Payment| p.release_due || (p.view.state == PaymentState::Failed && !p.retry_declined);
+        if self.payments.values().any(|p| p.view.reservation == request.reservation && ends(p)) {
+            return BeginOutcome::Released;
         }
         let view = PaymentView {
             id: request.payment,

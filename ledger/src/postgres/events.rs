@@ -167,6 +167,9 @@ async fn write_capture(
     currency: Currency,
     release: bool,
 ) -> Result<()> {
+    if release {
+        super::payments::hold_still(connection, locked.view.reservation).await?;
+    }
     sqlx::query(
         "UPDATE payments SET state = $2, captured_minor = $3, captured_currency = $4, release_due = release_due OR $5,
              changed_at = now() WHERE id = $1",

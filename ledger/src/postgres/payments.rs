@@ -7,11 +7,12 @@ use crate::payments::{
     PaymentView, Payments, WebhookOutcome,
 };
 use crate::{LedgerError, Result, outbox as topics};
-use domain::ids::{PaymentId, ReservationId};
+use domain::ids::{IdempotencyKey, PaymentId, ReservationId, UserId};
 use domain::order::payment::{PaymentFact, PaymentState, Step};
 use domain::order::webhook::ProviderEvent;
 use domain::time::WallMs;
 use serde_json::json;
+use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 use sqlx::{PgConnection, Row};
 
@@ -19,6 +20,16 @@ impl Payments for Postgres {
     async fn begin_payment(&self, request: &BeginPayment) -> Result<BeginOutcome> {
         let request = request.clone();
         transaction!(self, |connection| begin(connection, &request).await?)
+    }
+
+    async fn begun(&self, user: &UserId, key: &IdempotencyKey, fingerprint: &str) -> Result<Option<BeginOutcome>> {
+        let row = sqlx::query("SELECT * FROM payments WHERE user_id = $1 AND idempotency_key = $2")
+            .bind(user.as_str())
+            .bind(key.as_str())
+            .fetch_optional(&self.pool)
+            .await
+            .map_err(error)?;
+        row.as_ref().map(|row| repeated(row, fingerprint)).transpose()
     }
 
     async fn payment(&self, payment: PaymentId) -> Result<Option<PaymentView>> {
@@ -186,7 +197,7 @@ impl Locked {
         self.view.id.to_string()
     }
 
-    pub(super) fn read(row: &sqlx::postgres::PgRow) -> Result<Self> {
+    pub(super) fn read(row: &PgRow) -> Result<Self> {
         Ok(Self {
             view: rows::payment(row)?,
             retry_declined: get(row, "retry_declined")?,
@@ -219,7 +230,8 @@ pub(super) async fn set_state(connection: &mut PgConnection, payment: &str, stat
 }
 
 async fn begin(connection: &mut PgConnection, request: &BeginPayment) -> Result<BeginOutcome> {
-    // A twin may commit between the look and the insert; then the second look sees it.
+    hold_still(connection, request.reservation).await?;
+    // A twin with the same key may commit between the look and the insert; then the second look sees it.
     for _ in 0..3 {
         if let Some(known) = known_answer(connection, request).await? {
             return Ok(known);
@@ -251,8 +263,9 @@ async fn known_answer(connection: &mut PgConnection, request: &BeginPayment) -> 
     let found = sqlx::query(
         "SELECT *, (user_id = $1 AND idempotency_key = $2) AS same_key FROM payments
          WHERE (user_id = $1 AND idempotency_key = $2)
-            OR (reservation = $3 AND state IN ('INITIALIZING', 'PENDING', 'CAPTURED', 'SUCCEEDED'))
-         ORDER BY same_key DESC LIMIT 1",
+            OR (reservation = $3 AND (state IN ('INITIALIZING', 'PENDING', 'CAPTURED', 'SUCCEEDED')
+                OR release_due OR (state = 'FAILED' AND NOT retry_declined)))
+         ORDER BY same_key DESC, state IN ('INITIALIZING', 'PENDING', 'CAPTURED', 'SUCCEEDED') DESC LIMIT 1",
     )
     .bind(request.user.as_str())
     .bind(request.key.as_str())
@@ -261,12 +274,28 @@ async fn known_answer(connection: &mut PgConnection, request: &BeginPayment) -> 
     .await
     .map_err(error)?;
     let Some(row) = found else { return Ok(None) };
+    if get(&row, "same_key")? {
+        return repeated(&row, &request.fingerprint).map(Some);
+    }
     let payment = rows::payment(&row)?;
-    Ok(Some(match (get::<bool>(&row, "same_key")?, get::<String>(&row, "fingerprint")? == request.fingerprint) {
-        (true, true) => BeginOutcome::Repeated(payment),
-        (true, false) => BeginOutcome::KeyReused,
-        (false, _) => BeginOutcome::AlreadyOpen(payment),
-    }))
+    Ok(Some(if payment.state.is_open() { BeginOutcome::AlreadyOpen(payment) } else { BeginOutcome::Released }))
+}
+
+/// The answer to a key that this payment was begun under.
+fn repeated(row: &PgRow, fingerprint: &str) -> Result<BeginOutcome> {
+    let same = get::<String>(row, "fingerprint")? == fingerprint;
+    Ok(if same { BeginOutcome::Repeated(rows::payment(row)?) } else { BeginOutcome::KeyReused })
+}
+
+/// Until this transaction ends, no payment of the reservation begins, and none fails and has it released. A lock of its
+/// own, because who begins payments may not lock their rows. Whoever locks a payment does that first.
+pub(super) async fn hold_still(connection: &mut PgConnection, reservation: ReservationId) -> Result<()> {
+    sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended($1, 6))")
+        .bind(reservation.to_string())
+        .execute(connection)
+        .await
+        .map_err(error)?;
+    Ok(())
 }
 
 async fn insert(connection: &mut PgConnection, request: &BeginPayment) -> Result<bool> {
@@ -351,6 +380,7 @@ pub(super) async fn fail(
     now: WallMs,
 ) -> Result<()> {
     let Step::To(next) = locked.view.state.on(PaymentFact::Declined) else { return Ok(()) };
+    hold_still(connection, locked.view.reservation).await?;
     sqlx::query("UPDATE payments SET state = $2, failure = $3, release_due = $4, changed_at = now() WHERE id = $1")
         .bind(locked.id())
         .bind(next.as_str())
