@@ -5,19 +5,25 @@
 
 use crate::step::{Done, StepError, each};
 use crate::store::Store;
-use domain::ids::PaymentId;
+use domain::ids::{PaymentId, ReservationId};
 use domain::inventory::{Outcome, Status};
 use domain::order::refund::RefundReason;
 use domain::time::WallMs;
 use ledger::Ledger;
 use ledger::payments::OpenPayment;
 use ledger::settlement::{CapturedPayment, ReleaseTask, SettleOutcome};
+use raft_store::client::ClientError;
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// What one pass takes on.
 const BATCH: u32 = 256;
 /// An extension is not asked for again before this, nor later than half of what is left.
 const EXTEND_EVERY_MS: std::ops::RangeInclusive<u64> = 500..=60_000;
+
+/// An extension that takes longer is asked for again with the next round, which must not wait for it.
+const EXTEND_WITHIN: Duration = Duration::from_secs(2);
 
 /// Settle what was captured.
 pub async fn settle<S: Store, L: Ledger>(store: &S, ledger: &L, now: WallMs) -> Done {
@@ -81,30 +87,45 @@ impl Extender {
     /// Ask for an extension where it is time.
     pub async fn extend<S: Store, L: Ledger>(&mut self, store: &S, ledger: &L, now: WallMs) -> Done {
         let open = ledger.open_payments(10_000).await?;
-        let mut known = std::mem::take(&mut self.next);
-        let (mut extended, mut failed) = (0, None);
+        let known = std::mem::take(&mut self.next);
+        let mut due = Vec::new();
         for OpenPayment { payment, reservation, .. } in open {
-            let due = known.remove(&payment).unwrap_or_default();
-            let next = if due > now {
-                due
-            } else {
-                extended += 1;
-                match store.extend(reservation, payment).await {
-                    Ok(Outcome::Reservation(view)) if view.status == Status::Held => {
-                        let wait = (view.remaining_ms / 2).clamp(*EXTEND_EVERY_MS.start(), *EXTEND_EVERY_MS.end());
-                        WallMs(now.0 + wait)
-                    }
-                    // It has ended; nothing will extend it.
-                    Ok(_) => WallMs(now.0 + EXTEND_EVERY_MS.end()),
-                    // Its own trouble only, and due again at once.
-                    Err(error) => {
-                        failed = Some(error.into());
-                        due
-                    }
+            match known.get(&payment) {
+                Some(next) if *next > now => {
+                    self.next.insert(payment, *next);
                 }
-            };
-            self.next.insert(payment, next);
+                _ => due.push((payment, reservation)),
+            }
         }
-        failed.map_or(Ok(extended), Err)
+        let (next, count) = (Mutex::new(&mut self.next), due.len());
+        each(due, |(payment, reservation)| {
+            let next = &next;
+            async move {
+                // What fails is its own trouble only, and due again at once.
+                let again = extend_one(store, reservation, payment, now).await?;
+                next.lock().unwrap_or_else(PoisonError::into_inner).insert(payment, again);
+                Ok(())
+            }
+        })
+        .await?;
+        Ok(count)
     }
+}
+
+/// Extend one hold; when to ask again.
+async fn extend_one<S: Store>(
+    store: &S,
+    reservation: ReservationId,
+    payment: PaymentId,
+    now: WallMs,
+) -> Result<WallMs, StepError> {
+    let answer = tokio::time::timeout(EXTEND_WITHIN, store.extend(reservation, payment)).await;
+    let wait = match answer.unwrap_or(Err(ClientError::Timeout))? {
+        Outcome::Reservation(view) if view.status == Status::Held => {
+            (view.remaining_ms / 2).clamp(*EXTEND_EVERY_MS.start(), *EXTEND_EVERY_MS.end())
+        }
+        // It has ended; nothing will extend it.
+        _ => *EXTEND_EVERY_MS.end(),
+    };
+    Ok(WallMs(now.0 + wait))
 }

@@ -23,13 +23,18 @@ pub struct Notifier {
 }
 
 impl Notifier {
-    /// Send what is due. One that fails waits on its own and stops no other.
+    /// Send what is due. One that fails, or that cannot even be worded, waits on its own and stops no other.
     pub async fn send<L: Ledger, S: Sink>(&mut self, ledger: &L, sink: &S, now: WallMs) -> Done {
         let due = ledger.notices_due(now, BATCH).await?;
         let mut sent = 0;
         for notice in due {
-            let mail = self.compose(ledger, &notice).await?;
-            match sink.send(&mail).await {
+            let handed_over = match self.compose(ledger, &notice).await {
+                Ok(mail) => sink.send(&mail).await,
+                // The trouble of all of them, not of this one.
+                Err(StepError::Ledger(error)) if error.is_unavailable() => return Err(error.into()),
+                Err(error) => Err(error.to_string()),
+            };
+            match handed_over {
                 Ok(()) => {
                     ledger.notice_sent(notice.id, now).await?;
                     sent += 1;

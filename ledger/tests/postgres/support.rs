@@ -51,6 +51,15 @@ impl Server {
         ledger::Postgres::new(&config).expect("a valid url")
     }
 
+    /// Run a statement as nobody's role: what only a fault could have written.
+    #[allow(dead_code, reason = "this file is a part of several tests, of which some write nothing of their own")]
+    pub fn damage(&self, sql: &str) {
+        let mut psql = program("psql");
+        psql.args(["--no-psqlrc", "-v", "ON_ERROR_STOP=1", "-c", sql]).arg(self.url("postgres"));
+        let output = psql.output().expect("psql starts");
+        assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
     fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }

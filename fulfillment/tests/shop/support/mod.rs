@@ -149,11 +149,7 @@ impl Shop {
     /// Every step of fulfilment once, at this moment, and once more: each must be safe to repeat.
     pub async fn pass(&self, at: WallMs) {
         for _ in 0..2 {
-            for task in self.relay.to_initialize(at, 100).await.unwrap() {
-                let _tried_again = open(&self.relay, &self.provider, task, at).await;
-            }
-            let _later = initialize::ask(&self.store, &self.relay, &self.provider, at).await;
-            let _later = settlement::settle(&self.store, &self.relay, at).await.unwrap();
+            self.money(at).await;
             settlement::release(&self.store, &self.relay).await.unwrap();
             let _later = refunds::send(&self.relay, &self.provider, at).await;
             refunds::return_seats(&self.store, &self.relay, at).await.unwrap();
@@ -164,6 +160,15 @@ impl Shop {
             self.notifier.lock().await.send(&self.relay, &sink, at).await.unwrap();
             self.feed.lock().await.consume(&self.store, &self.relay, at).await.unwrap();
         }
+    }
+
+    /// Opening, asking and settling once.
+    pub async fn money(&self, at: WallMs) {
+        for task in self.relay.to_initialize(at, 100).await.unwrap() {
+            let _tried_again = open(&self.relay, &self.provider, task, at).await;
+        }
+        let _later = initialize::ask(&self.store, &self.relay, &self.provider, at).await;
+        let _later = settlement::settle(&self.store, &self.relay, at).await.unwrap();
     }
 
     /// Passes until the payment has this status and its mail is written.

@@ -14,6 +14,7 @@ use domain::money::{Currency, Minor};
 use domain::time::{Stamp, WallMs};
 use fulfillment::store::{FromStore, Store};
 use raft_store::client::ClientError;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 pub const PLACES: u32 = 40;
@@ -24,6 +25,8 @@ pub const HOLD_MS: u32 = 60_000;
 #[derive(Clone)]
 pub struct TestStore {
     group: Arc<Mutex<Group>>,
+    /// Extensions of these are never answered.
+    pub silent: Arc<Mutex<BTreeSet<ReservationId>>>,
     pub record: EventRecord,
 }
 
@@ -80,7 +83,7 @@ fn record(currency: Currency) -> EventRecord {
 impl TestStore {
     pub fn new(currency: Currency) -> Self {
         let record = record(currency);
-        let store = Self { group: Arc::new(Mutex::new(Group::default())), record: record.clone() };
+        let store = Self { group: Arc::default(), silent: Arc::default(), record: record.clone() };
         let publish = Meta::Publish { event: Box::new(record.clone()), promotions: Vec::new(), groups: Vec::new() };
         store.apply(Partition::Meta, Command::Meta(publish));
         let price = PriceRule { base: PRICE, dynamic: false, event_starts_at: record.starts_at };
@@ -177,6 +180,9 @@ impl Store for TestStore {
     }
 
     async fn extend(&self, reservation: ReservationId, payment: PaymentId) -> FromStore<Outcome> {
+        if self.silent.lock().unwrap().contains(&reservation) {
+            std::future::pending::<()>().await;
+        }
         self.checkout(Checkout::Extend { reservation, payment })
     }
 
