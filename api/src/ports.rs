@@ -3,7 +3,7 @@
 //! Production has one implementation of each: the store's client and the waiting room's leases.
 
 use domain::ids::{
-    EventId, IdempotencyKey, PassId, PaymentId, PromotionCode, ReservationId, SeatRef, SectionId, TicketId, UserId,
+    EventId, IdempotencyKey, PassId, PaymentId, PromotionCode, ReservationId, SectionId, TicketId, UserId,
 };
 use domain::inventory::command::Begin;
 use domain::inventory::query::{Placement, SeatMap};
@@ -14,7 +14,7 @@ use domain::time::WallMs;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use ledger::payments::{BeginOutcome, BeginPayment, PaymentView, WebhookOutcome};
-use ledger::refunds::RefundOutcome;
+use ledger::refunds::{RefundOrder, RefundOutcome};
 use ledger::tickets::Ticket;
 use ledger::wallets::DeviceGrant;
 use ledger::{LedgerError, Payments, Refunds, Tickets, Wallets};
@@ -156,12 +156,7 @@ pub trait Books: Send + Sync + 'static {
     /// A device is given the secret no more.
     fn revoke_device(&self, ticket: TicketId, device: String, now: WallMs) -> FromLedger<'_, ()>;
     /// An operator's refund of some seats of a booking, or of all that are live.
-    fn request_refund(
-        &self,
-        reservation: ReservationId,
-        seats: Option<Vec<SeatRef>>,
-        now: WallMs,
-    ) -> FromLedger<'_, RefundOutcome>;
+    fn request_refund(&self, order: RefundOrder) -> FromLedger<'_, RefundOutcome>;
 }
 
 /// Run to the end, whatever becomes of who asked.
@@ -210,13 +205,8 @@ where
         let ledger = self.clone();
         Box::pin(to_the_end(async move { Wallets::revoke_device(&ledger, ticket, &device, now).await }))
     }
-    fn request_refund(
-        &self,
-        reservation: ReservationId,
-        seats: Option<Vec<SeatRef>>,
-        now: WallMs,
-    ) -> FromLedger<'_, RefundOutcome> {
+    fn request_refund(&self, order: RefundOrder) -> FromLedger<'_, RefundOutcome> {
         let ledger = self.clone();
-        Box::pin(to_the_end(async move { Refunds::request_refund(&ledger, reservation, seats.as_deref(), now).await }))
+        Box::pin(to_the_end(async move { Refunds::request_refund(&ledger, &order).await }))
     }
 }

@@ -1,7 +1,7 @@
 //! Refunds: owed in the same transaction that made them necessary, sent once, converging with the provider's reports.
 
 use crate::Result;
-use domain::ids::{PaymentId, RefundId, ReservationId, SeatRef};
+use domain::ids::{IdempotencyKey, PaymentId, RefundId, ReservationId, SeatRef, UserId};
 use domain::money::{Currency, Minor};
 use domain::order::refund::{RefundReport, RefundState};
 use domain::time::WallMs;
@@ -41,11 +41,30 @@ pub struct ReturnTask {
     pub seats: Vec<SeatRef>,
 }
 
+/// An operator's wish to give money back.
+#[derive(Clone, Debug)]
+pub struct RefundOrder {
+    /// What was paid.
+    pub reservation: ReservationId,
+    /// Which of its seats; none for all that are live.
+    pub seats: Option<Vec<SeatRef>>,
+    /// Who asks.
+    pub operator: UserId,
+    /// The request's key: per operator, a repeated one is one refund.
+    pub key: IdempotencyKey,
+    /// Digest of the request's content.
+    pub fingerprint: String,
+    /// Now.
+    pub now: WallMs,
+}
+
 /// What came of an operator's wish.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RefundOutcome {
-    /// Bookings are no longer live, tickets revoked, the refund owed.
-    Requested(Vec<RefundId>),
+    /// Bookings are no longer live, tickets revoked, the refund owed; by this request, now or before.
+    Requested(RefundId),
+    /// The key was used for another request.
+    KeyReused,
     /// There is nothing live among those seats: refunded before.
     NothingLeft,
     /// No booking of that reservation.
@@ -71,14 +90,9 @@ pub struct RefundView {
 
 /// Giving money back.
 pub trait Refunds {
-    /// Give seats of a booking back (all that are live, if `seats` is none): bookings not live, tickets revoked, refund
-    /// owed, in one transaction. A repeated request finds nothing left.
-    fn request_refund(
-        &self,
-        reservation: ReservationId,
-        seats: Option<&[SeatRef]>,
-        now: WallMs,
-    ) -> impl Future<Output = Result<RefundOutcome>> + Send;
+    /// Give seats of a booking back: bookings not live, tickets revoked, refund owed, in one transaction. A repeated
+    /// request has its first answer; another one for the same seats finds nothing left.
+    fn request_refund(&self, order: &RefundOrder) -> impl Future<Output = Result<RefundOutcome>> + Send;
 
     /// Refunds to send, or to ask about, whose time has come; oldest first.
     fn refunds_due(&self, now: WallMs, max: u32) -> impl Future<Output = Result<Vec<RefundTask>>> + Send;

@@ -6,21 +6,21 @@ use crate::auth::Operator;
 use crate::body::Parsed;
 use crate::cart;
 use crate::error::HttpError;
-use crate::idempotency::Keyed;
+use crate::idempotency::{Keyed, fingerprint};
 use crate::router::AdminState;
 use crate::wire::admin::{
     AdminEvents, Cluster, EventPlacementView, GroupView, PromotionUses, RefundAccepted, RefundRequest, ReplicaView,
-    StatusRequest, WantedStatus,
+    SeatsToRefund, StatusRequest, WantedStatus,
 };
 use crate::wire::problem::Problem;
 use crate::wire::wall_now;
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use domain::ids::{PromotionCode, ReservationId};
+use domain::ids::{PromotionCode, ReservationId, SeatRef};
 use domain::inventory::record::EventStatus;
-use ledger::refunds::RefundOutcome;
+use ledger::refunds::{RefundOrder, RefundOutcome};
 use raft_store::client::PublishError;
 use std::sync::Arc;
 
@@ -138,7 +138,7 @@ pub async fn cluster(
     Ok(Json(Cluster { groups: groups.collect(), events: events.collect(), nodes }))
 }
 
-/// Give a paid reservation's money back, whole or by seats. Repeating it finds nothing left.
+/// Give a paid reservation's money back, whole or by seats. The same request under the same key is one refund.
 #[utoipa::path(
     post, path = "/admin/orders/{id}/refund", tag = "admin", security(("operator" = [])), request_body = RefundRequest,
     params(
@@ -149,14 +149,15 @@ pub async fn cluster(
         (status = 202, description = "Owed, and on its way without anybody's help", body = RefundAccepted),
         (status = 400, body = Problem), (status = 401, body = Problem), (status = 403, body = Problem),
         (status = 404, description = "RESERVATION_NOT_FOUND: nothing was booked under it", body = Problem),
-        (status = 409, description = "NOTHING_TO_REFUND", body = Problem), (status = 422, body = Problem),
+        (status = 409, description = "NOTHING_TO_REFUND, IDEMPOTENCY_KEY_REUSED", body = Problem),
+        (status = 422, description = "seats is neither \"all\" nor a list of at least one", body = Problem),
         (status = 503, body = Problem)
     )
 )]
 pub async fn refund(
     State(state): State<Arc<AdminState>>,
     Operator(operator): Operator,
-    Keyed(_repeating_finds_nothing_left): Keyed,
+    Keyed(key): Keyed,
     At(text): At<String>,
     Parsed(request): Parsed<RefundRequest>,
 ) -> Result<Response, HttpError> {
@@ -164,22 +165,25 @@ pub async fn refund(
         HttpError::unavailable("LEDGER_UNAVAILABLE", "This listener was started without a ledger.", 60)
     })?;
     let reservation: ReservationId = id(&text, "reservation")?;
-    let seats = if request.seats.is_empty() {
-        None
-    } else {
-        let event = state.catalogue.event(reservation.event).await?;
-        let mut seats = Vec::new();
-        for label in &request.seats {
-            seats.push(cart::seat(&state.catalogue, &event, label).await?);
-        }
-        Some(seats)
+    let path = format!("/admin/orders/{reservation}/refund");
+    let order = RefundOrder {
+        reservation,
+        seats: seats_to_refund(&state, reservation, &request.seats).await?,
+        operator: operator.user.clone(),
+        key,
+        fingerprint: hex::encode(fingerprint(&Method::POST, &path, &request)),
+        now: wall_now(),
     };
-    match ledger.request_refund(reservation, seats, wall_now()).await? {
-        RefundOutcome::Requested(refunds) => {
+    match ledger.request_refund(order).await? {
+        RefundOutcome::Requested(refund) => {
             tracing::info!(%reservation, operator = %operator.user, "an operator asked for a refund");
-            let refund_ids = refunds.iter().map(ToString::to_string).collect();
+            let refund_ids = vec![refund.to_string()];
             let reservation_id = reservation.to_string();
             Ok((StatusCode::ACCEPTED, Json(RefundAccepted { reservation_id, refund_ids })).into_response())
+        }
+        RefundOutcome::KeyReused => {
+            let message = "This Idempotency-Key was used for another refund. Use a fresh one.";
+            Err(HttpError::new(StatusCode::CONFLICT, "IDEMPOTENCY_KEY_REUSED", message))
         }
         RefundOutcome::NothingLeft => {
             let message = "Nothing of this order is left to refund.";
@@ -187,4 +191,25 @@ pub async fn refund(
         }
         RefundOutcome::NotBooked => Err(HttpError::not_found("reservation")),
     }
+}
+
+/// Which seats; none for all.
+async fn seats_to_refund(
+    state: &AdminState,
+    reservation: ReservationId,
+    wanted: &SeatsToRefund,
+) -> Result<Option<Vec<SeatRef>>, HttpError> {
+    let labels = match wanted {
+        SeatsToRefund::All(_) => return Ok(None),
+        SeatsToRefund::Some(labels) if labels.is_empty() => {
+            return Err(HttpError::invalid_field("seats", "name the seats to refund, or say \"all\""));
+        }
+        SeatsToRefund::Some(labels) => labels,
+    };
+    let event = state.catalogue.event(reservation.event).await?;
+    let mut seats = Vec::new();
+    for label in labels {
+        seats.push(cart::seat(&state.catalogue, &event, label).await?);
+    }
+    Ok(Some(seats))
 }

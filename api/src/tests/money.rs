@@ -1,7 +1,7 @@
 //! Paying and tickets: what is written down, what is refused, and what a provider is told.
 
 use super::fakes::{SECRET, Shop};
-use super::{Answer, ask, hold, id_of, seat, send};
+use super::{Answer, ask, hold, id_of, office, seat, send};
 use crate::wire::wall_now;
 use axum::body::Body;
 use axum::http::Request;
@@ -10,8 +10,10 @@ use domain::inventory::record::QuotedSeat;
 use domain::money::Minor;
 use domain::order::{booking_id, webhook};
 use domain::time::WallMs;
-use ledger::{Payments, Settlement, Tickets};
+use ledger::{Payments, Refunds, Settlement, Tickets};
 use serde_json::{Value, json};
+
+const PLACE: SeatRef = SeatRef { section: SectionId(0), seat: SeatIndex(0) };
 
 async fn pay(shop: &Shop, reservation: &str, key: &str, body: &Value) -> Answer {
     let path = format!("/api/v1/reservations/{reservation}/payment");
@@ -151,15 +153,49 @@ async fn a_webhook_is_recorded_once_and_only_if_it_is_the_providers() {
     assert_eq!(send(&shop.router, request).await.problem().0, 404);
 }
 
-/// The ticket of a payment that was captured and settled.
-async fn ticket(shop: &Shop) -> String {
-    let (_reservation, payment) = under_way(shop).await;
+#[tokio::test]
+async fn an_operators_refund_says_of_what_and_its_key_makes_it_one() {
+    let shop = Shop::open();
+    let (reservation, payment) = booked(&shop).await;
+    let path = format!("/admin/orders/{reservation}/refund");
+    let refund = async |key: &str, body: Value| office(&shop, "POST", &path, key, &body).await;
+    for vague in [json!({}), json!({"seats": []}), json!({"seats": "some"}), json!({"seats": null})] {
+        let answer = refund("r", vague.clone()).await;
+        assert_eq!(answer.problem().0, 422, "{vague}");
+        let message = answer.json()["message"].as_str().unwrap_or_default().to_owned();
+        assert!(message.contains("seats"), "{message}");
+    }
+    assert!(shop.ledger.refunds_of(payment).await.expect("read").is_empty(), "nothing was refunded by accident");
+    let first = refund("r", json!({"seats": [seat("1", "1")]})).await;
+    assert_eq!(first.status, 202, "{}", first.json());
+    let again = refund("r", json!({"seats": [seat("1", "1")]})).await;
+    assert_eq!((again.status.as_u16(), again.json()), (202, first.json()), "the same wish, the same refund");
+    assert_eq!(refund("r", json!({"seats": "all"})).await.problem(), (409, "IDEMPOTENCY_KEY_REUSED".to_owned()));
+    assert_eq!(refund("r2", json!({"seats": "all"})).await.problem(), (409, "NOTHING_TO_REFUND".to_owned()));
+    let owed = shop.ledger.refunds_of(payment).await.expect("read");
+    assert_eq!(owed.iter().map(|refund| refund.amount).collect::<Vec<_>>(), [Minor(5_000)]);
+    let request = Request::post(&path)
+        .header("authorization", format!("Bearer {}", shop.operator()))
+        .header("content-type", "application/json")
+        .body(Body::from(r#"{"seats": "all"}"#))
+        .expect("a request");
+    assert_eq!(send(&shop.admin, request).await.problem(), (400, "IDEMPOTENCY_KEY_REQUIRED".to_owned()));
+}
+
+/// A payment that was captured and settled: alice's first seat of the first row.
+async fn booked(shop: &Shop) -> (String, PaymentId) {
+    let (reservation, payment) = under_way(shop).await;
     let body = captured("evt_1", "pi_1", 5000);
     assert_eq!(deliver(shop, &body, &signed(&body)).await.status, 200);
-    let booking = booking_id(payment);
-    let place = SeatRef { section: SectionId(0), seat: SeatIndex(0) };
-    let quote = [QuotedSeat { seat: place, gross: Minor(5_000), discount: Minor(0) }];
+    let quote = [QuotedSeat { seat: PLACE, gross: Minor(5_000), discount: Minor(0) }];
     shop.ledger.settle_paid(payment, &quote, WallMs(2)).await.expect("settled");
+    (reservation, payment)
+}
+
+/// Its ticket.
+async fn ticket(shop: &Shop) -> String {
+    let (_reservation, payment) = booked(shop).await;
+    let (booking, place) = (booking_id(payment), PLACE);
     let id = domain::order::ticket_id(booking, place);
     let sealed = shop.sealer.seal(id, &[9; 32]);
     shop.ledger.issue_tickets(1, booking, &[(place, sealed)], WallMs(3)).await.expect("issued");

@@ -87,6 +87,6 @@ async fn operators_see_promotions_and_the_cluster_and_refund_only_what_was_booke
     assert_eq!(unknown.problem().0, 404);
     let cluster = office(&shop, "GET", "/admin/cluster", "-", &json!({})).await.json();
     assert_eq!(cluster["events"][0]["buckets"], 2);
-    let refund = office(&shop, "POST", &format!("/admin/orders/{id}/refund"), "r", &json!({})).await;
+    let refund = office(&shop, "POST", &format!("/admin/orders/{id}/refund"), "r", &json!({"seats": "all"})).await;
     assert_eq!(refund.problem(), (404, "RESERVATION_NOT_FOUND".to_owned()));
 }

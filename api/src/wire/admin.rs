@@ -123,11 +123,29 @@ pub struct EventPlacementView {
 }
 
 /// `POST /admin/orders/{reservation_id}/refund`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct RefundRequest {
-    /// Which seats go back; all of the order when empty.
-    pub seats: Vec<SeatLabel>,
+    /// Which seats go back: `"all"`, or a list of at least one.
+    pub seats: SeatsToRefund,
+}
+
+/// Some seats of an order, or all of it. Everything is never meant by saying nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(untagged, expecting = "seats must be \"all\" or a list of seats")]
+pub enum SeatsToRefund {
+    /// All that have not gone back.
+    All(AllSeats),
+    /// These.
+    Some(Vec<SeatLabel>),
+}
+
+/// The word for all of an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AllSeats {
+    /// All of it.
+    All,
 }
 
 /// 202: the refund is owed and will be carried out.

@@ -272,7 +272,7 @@ async fn yen_are_charged_and_given_back_as_yen() {
     shop.until(payment, PaymentStatus::Succeeded).await;
     let intent = shop.intent(payment).await;
     assert_eq!((&intent["amount"], &intent["currency"]), (&json!(1_250), &json!("jpy")));
-    shop.owner.request_refund(held.id, None, now()).await.unwrap();
+    shop.refund(held.id, "r").await;
     shop.until(payment, PaymentStatus::Refunded).await;
     shop.pass(now()).await;
     assert_eq!(shop.owned_by(held.id), 0);
@@ -291,12 +291,12 @@ async fn a_bulk_refund_is_resumable_and_refunds_each_order_once() {
         orders.push((held.id, payment));
     }
     for (reservation, _) in &orders[..3] {
-        shop.owner.request_refund(*reservation, None, now()).await.unwrap();
+        shop.refund(*reservation, "first").await;
     }
     shop.until(orders[0].1, PaymentStatus::Refunded).await;
     shop.post("/simulator/switches", json!({"down": true})).await;
     for (number, (reservation, _)) in orders.iter().enumerate() {
-        let outcome = shop.owner.request_refund(*reservation, None, now()).await.unwrap();
+        let outcome = shop.refund(*reservation, "second").await;
         assert_eq!(outcome == RefundOutcome::NothingLeft, number < 3, "{outcome:?}");
     }
     shop.pass(now()).await;

@@ -46,7 +46,7 @@ pub(super) async fn tickets_are_issued_once<L: Ledger>(ledger: &L) {
     assert!(waiting.iter().all(|waiting| waiting.id != message.id), "it is off the queue");
     let balance = ledger.balances(Some(order.reservation.event)).await.expect("read").remove(0);
     assert!(balance.is_conserved() && !balance.is_settling(), "{balance:?}");
-    ledger.request_refund(order.reservation, None, later(5)).await.expect("request");
+    order.refund("r", None, later(5)).await;
     let tickets = ledger.tickets_of_booking(booking).await.expect("read");
     assert!(tickets.iter().all(|ticket| ticket.state == TicketState::Revoked && ticket.revoked_at == Some(later(5))));
 }

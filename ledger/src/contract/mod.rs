@@ -8,6 +8,7 @@ mod refunding;
 
 use crate::Ledger;
 use crate::payments::{AttachOutcome, BeginOutcome, BeginPayment, PaymentView, SeatLine};
+use crate::refunds::{RefundOrder, RefundOutcome};
 use crate::settlement::SettleOutcome;
 use domain::ids::{Bucket, EventId, PaymentId, ReservationId, SeatIndex, SeatRef, SectionId, UserId};
 use domain::inventory::record::QuotedSeat;
@@ -138,6 +139,22 @@ impl<'a, L: Ledger> Order<'a, L> {
         self.capture().await;
         let settled = self.ledger.settle_paid(self.payment, &self.seats, NOW).await.expect("settle");
         assert!(matches!(settled, SettleOutcome::Booked(_)), "{settled:?}");
+    }
+
+    pub(crate) fn refund_order(&self, key: &str, seats: Option<&[SeatRef]>, now: WallMs) -> RefundOrder {
+        RefundOrder {
+            reservation: self.reservation,
+            seats: seats.map(<[SeatRef]>::to_vec),
+            operator: format!("operator-{}", self.payment).parse().expect("a user id"),
+            key: key.parse().expect("a key"),
+            fingerprint: format!("{seats:?}"),
+            now,
+        }
+    }
+
+    /// An operator's wish.
+    pub(crate) async fn refund(&self, key: &str, seats: Option<&[SeatRef]>, now: WallMs) -> RefundOutcome {
+        self.ledger.request_refund(&self.refund_order(key, seats, now)).await.expect("request")
     }
 
     pub(crate) fn captured(&self, amount: Minor, currency: Currency) -> ProviderEvent {

@@ -2,7 +2,7 @@
 
 use super::{NOW, Order, later};
 use crate::Ledger;
-use crate::refunds::RefundOutcome;
+use crate::refunds::{RefundOrder, RefundOutcome};
 use domain::ids::{RefundId, SeatIndex, SeatRef, SectionId};
 use domain::money::Minor;
 use domain::order::payment::{PaymentState, PaymentStatus};
@@ -79,23 +79,28 @@ pub(super) async fn everything_given_back_elsewhere_frees_the_seats<L: Ledger>(l
 
 pub(super) async fn seats_are_refunded_once<L: Ledger>(ledger: &L) {
     let order = Order::new(ledger, 313);
-    assert_eq!(ledger.request_refund(order.reservation, None, NOW).await.expect("request"), RefundOutcome::NotBooked);
+    assert_eq!(order.refund("r", None, NOW).await, RefundOutcome::NotBooked);
     order.book().await;
     let first = [SeatRef { section: SectionId(0), seat: SeatIndex(0) }];
-    let requested = ledger.request_refund(order.reservation, Some(&first), NOW).await.expect("request");
-    let RefundOutcome::Requested(ids) = requested else { panic!("{requested:?}") };
+    let requested = order.refund("r", Some(&first), NOW).await;
+    let RefundOutcome::Requested(id) = requested else { panic!("{requested:?}") };
     for _ in 0..2 {
-        let again = ledger.request_refund(order.reservation, Some(&first), NOW).await.expect("request");
-        assert_eq!(again, RefundOutcome::NothingLeft, "one click, two requests, one refund");
+        assert_eq!(order.refund("r", Some(&first), later(1)).await, requested, "a repetition has its answer");
+        assert_eq!(order.refund("r", None, NOW).await, RefundOutcome::KeyReused);
+        assert_eq!(order.refund("other", Some(&first), NOW).await, RefundOutcome::NothingLeft, "one seat, one refund");
     }
+    let other = RefundOrder { operator: "other".parse().expect("a user"), ..order.refund_order("r", None, NOW) };
+    let other = RefundOrder { seats: Some(first.to_vec()), ..other };
+    let nothing = ledger.request_refund(&other).await.expect("request");
+    assert_eq!(nothing, RefundOutcome::NothingLeft, "a key is its operator's");
     assert_eq!(order.view().await.state, PaymentState::Succeeded, "one of two seats is still sold");
     let owed = ledger.refunds_of(order.payment).await.expect("read");
     assert_eq!(owed.iter().map(|refund| refund.amount).collect::<Vec<_>>(), [Minor(1_250)]);
     let due = ledger.returns_due(1_000).await.expect("read");
-    let task = due.into_iter().find(|task| task.refund == ids[0]).expect("the seat goes back on sale");
+    let task = due.into_iter().find(|task| task.refund == id).expect("the seat goes back on sale");
     assert_eq!(task.seats, first);
     ledger.mark_returned(task.refund).await.expect("mark");
-    ledger.request_refund(order.reservation, None, NOW).await.expect("request");
+    order.refund("rest", None, NOW).await;
     assert_eq!(order.view().await.status(), PaymentStatus::RefundPending);
     for refund in ledger.refunds_of(order.payment).await.expect("read") {
         let reference = format!("re_{}", refund.id);

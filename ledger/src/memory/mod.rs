@@ -13,7 +13,7 @@ use crate::notices::{Incident, Notice};
 use crate::outbox::{OutboxMessage, consumers_of};
 use crate::payments::{PaymentView, SeatLine};
 use crate::tickets::Ticket;
-use domain::ids::{BookingId, EventId, PaymentId, RefundId, SeatRef, TicketId};
+use domain::ids::{BookingId, EventId, IdempotencyKey, PaymentId, RefundId, SeatRef, TicketId, UserId};
 use domain::money::{Currency, Minor};
 use domain::order::refund::{RefundReason, RefundState};
 use domain::time::WallMs;
@@ -89,6 +89,8 @@ struct Refund {
     tries: u32,
     due_at: WallMs,
     created_at: WallMs,
+    /// By whom it was asked for, under which key, and the digest of the request.
+    request: Option<(UserId, IdempotencyKey, String)>,
 }
 
 #[derive(Clone, Debug)]

@@ -2,9 +2,9 @@
 
 use super::{Memory, Refund, State};
 use crate::payments::{UNKNOWN_REFERENCE_MS, WebhookOutcome};
-use crate::refunds::{ASK_AGAIN_MS, RefundOutcome, RefundTask, RefundView, Refunds, ReturnTask};
+use crate::refunds::{ASK_AGAIN_MS, RefundOrder, RefundOutcome, RefundTask, RefundView, Refunds, ReturnTask};
 use crate::{Result, outbox};
-use domain::ids::{PaymentId, RefundId, ReservationId, SeatRef};
+use domain::ids::{PaymentId, RefundId, SeatRef};
 use domain::money::{Currency, Minor};
 use domain::order::payment::{PaymentFact, PaymentState};
 use domain::order::refund::{RefundReason, RefundReport, RefundState};
@@ -209,6 +209,7 @@ impl State {
             tries: 0,
             due_at: now,
             created_at: now,
+            request: None,
         };
         self.refunds.insert(refund, row);
         let payload = json!({
@@ -236,12 +237,20 @@ impl State {
         ended
     }
 
-    fn request(&mut self, reservation: ReservationId, seats: Option<&[SeatRef]>, now: WallMs) -> RefundOutcome {
+    fn request(&mut self, order: &RefundOrder) -> RefundOutcome {
+        let RefundOrder { reservation, seats, operator, key, fingerprint, now } = order.clone();
+        for (id, refund) in &self.refunds {
+            if let Some((by, under, content)) = &refund.request
+                && (by, under) == (&operator, &key)
+            {
+                return if *content == fingerprint { RefundOutcome::Requested(*id) } else { RefundOutcome::KeyReused };
+            }
+        }
         let of_it = |payment: &PaymentId| self.payments[payment].view.reservation == reservation;
         let Some(id) = self.bookings.values().map(|booked| booked.payment).find(of_it) else {
             return RefundOutcome::NotBooked;
         };
-        let ended = self.end_bookings(id, seats, now);
+        let ended = self.end_bookings(id, seats.as_deref(), now);
         if ended.is_empty() {
             return RefundOutcome::NothingLeft;
         }
@@ -251,18 +260,15 @@ impl State {
             self.step(id, PaymentFact::FullRefundRequested);
         }
         let currency = self.payments[&id].view.currency;
-        RefundOutcome::Requested(vec![self.owe(id, (amount, currency), RefundReason::Operator, Some(ended), now)])
+        let refund = self.owe(id, (amount, currency), RefundReason::Operator, Some(ended), now);
+        self.refunds.entry(refund).and_modify(|row| row.request = Some((operator, key, fingerprint)));
+        RefundOutcome::Requested(refund)
     }
 }
 
 impl Refunds for Memory {
-    async fn request_refund(
-        &self,
-        reservation: ReservationId,
-        seats: Option<&[SeatRef]>,
-        now: WallMs,
-    ) -> Result<RefundOutcome> {
-        Ok(self.state().request(reservation, seats, now))
+    async fn request_refund(&self, order: &RefundOrder) -> Result<RefundOutcome> {
+        Ok(self.state().request(order))
     }
 
     async fn refunds_due(&self, now: WallMs, max: u32) -> Result<Vec<RefundTask>> {

@@ -3,9 +3,9 @@
 use super::payments::{self, Locked};
 use super::rows::{self, get, minor, ms, parsed};
 use super::{Postgres, error, notices, outbox, transaction};
-use crate::refunds::{RefundOutcome, RefundTask, RefundView, Refunds, ReturnTask};
+use crate::refunds::{RefundOrder, RefundOutcome, RefundTask, RefundView, Refunds, ReturnTask};
 use crate::{LedgerError, Result, outbox as topics};
-use domain::ids::{PaymentId, RefundId, ReservationId, SeatRef};
+use domain::ids::{PaymentId, RefundId, SeatRef};
 use domain::money::{Currency, Minor};
 use domain::order::payment::{PaymentFact, Step};
 use domain::order::refund::{RefundReason, RefundReport, RefundState};
@@ -16,14 +16,9 @@ use sqlx::PgConnection;
 use sqlx::types::Json;
 
 impl Refunds for Postgres {
-    async fn request_refund(
-        &self,
-        reservation: ReservationId,
-        seats: Option<&[SeatRef]>,
-        now: WallMs,
-    ) -> Result<RefundOutcome> {
-        let seats = seats.map(<[SeatRef]>::to_vec);
-        transaction!(self, |connection| request(connection, reservation, seats.as_deref(), now).await?)
+    async fn request_refund(&self, order: &RefundOrder) -> Result<RefundOutcome> {
+        let order = order.clone();
+        transaction!(self, |connection| request(connection, &order).await?)
     }
 
     async fn refunds_due(&self, now: WallMs, max: u32) -> Result<Vec<RefundTask>> {
@@ -142,14 +137,13 @@ pub(super) struct NewRefund {
     pub seats: Option<Vec<SeatRef>>,
 }
 
-async fn request(
-    connection: &mut PgConnection,
-    reservation: ReservationId,
-    seats: Option<&[SeatRef]>,
-    now: WallMs,
-) -> Result<RefundOutcome> {
+async fn request(connection: &mut PgConnection, order: &RefundOrder) -> Result<RefundOutcome> {
+    if let Some(known) = known_answer(connection, order).await? {
+        return Ok(known);
+    }
+    let now = order.now;
     let row = sqlx::query("SELECT payment_id FROM bookings WHERE reservation = $1")
-        .bind(reservation.to_string())
+        .bind(order.reservation.to_string())
         .fetch_optional(&mut *connection)
         .await
         .map_err(error)?;
@@ -157,7 +151,7 @@ async fn request(
     let Some(locked) = payments::lock(connection, parsed(&row, "payment_id")?).await? else {
         return Ok(RefundOutcome::NotBooked);
     };
-    let ended = end_bookings(connection, &locked.id(), seats, now).await?;
+    let ended = end_bookings(connection, &locked.id(), order.seats.as_deref(), now).await?;
     if ended.is_empty() {
         return Ok(RefundOutcome::NothingLeft);
     }
@@ -177,7 +171,33 @@ async fn request(
     let currency = locked.view.currency;
     let refund = NewRefund { amount, currency, reason: RefundReason::Operator, seats: Some(ended) };
     let id = owe(connection, &locked, &refund, now).await?;
-    Ok(RefundOutcome::Requested(vec![id]))
+    sqlx::query("UPDATE refunds SET requested_by = $2, request_key = $3, request_fingerprint = $4 WHERE id = $1")
+        .bind(id.to_string())
+        .bind(order.operator.as_str())
+        .bind(order.key.as_str())
+        .bind(&order.fingerprint)
+        .execute(connection)
+        .await
+        .map_err(error)?;
+    Ok(RefundOutcome::Requested(id))
+}
+
+/// What this operator's key was answered before. A twin of the request waits here until the first one has its answer.
+async fn known_answer(connection: &mut PgConnection, order: &RefundOrder) -> Result<Option<RefundOutcome>> {
+    sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended($1, 7))")
+        .bind(format!("{} {}", order.operator.as_str(), order.key.as_str()))
+        .execute(&mut *connection)
+        .await
+        .map_err(error)?;
+    let row = sqlx::query("SELECT id, request_fingerprint FROM refunds WHERE requested_by = $1 AND request_key = $2")
+        .bind(order.operator.as_str())
+        .bind(order.key.as_str())
+        .fetch_optional(connection)
+        .await
+        .map_err(error)?;
+    let Some(row) = row else { return Ok(None) };
+    let same = get::<String>(&row, "request_fingerprint")? == order.fingerprint;
+    Ok(Some(if same { RefundOutcome::Requested(parsed(&row, "id")?) } else { RefundOutcome::KeyReused }))
 }
 
 /// Move a payment by a fact, if the fact moves it.

@@ -25,8 +25,9 @@ use fulfillment::provider::stripe::{Stripe, StripeConfig};
 use fulfillment::{consumers, refunds, relay, settlement};
 use ledger::catalogue::Publication;
 use ledger::payments::{BeginOutcome, BeginPayment, SeatLine, WebhookOutcome};
+use ledger::refunds::{RefundOrder, RefundOutcome};
 use ledger::tickets::Ticket;
-use ledger::{Audit, Catalogue, Notices, Outbox, Payments, Postgres, Sealer, Tickets};
+use ledger::{Audit, Catalogue, Notices, Outbox, Payments, Postgres, Refunds, Sealer, Tickets};
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use store::TestStore;
@@ -160,6 +161,19 @@ impl Shop {
             self.notifier.lock().await.send(&self.relay, &sink, at).await.unwrap();
             self.feed.lock().await.consume(&self.store, &self.relay, at).await.unwrap();
         }
+    }
+
+    /// An operator refunds all of an order.
+    pub async fn refund(&self, reservation: ReservationId, key: &str) -> RefundOutcome {
+        let order = RefundOrder {
+            reservation,
+            seats: None,
+            operator: "operator".parse().unwrap(),
+            key: format!("{key}-{reservation}").parse().unwrap(),
+            fingerprint: "all".into(),
+            now: now(),
+        };
+        self.owner.request_refund(&order).await.unwrap()
     }
 
     /// Opening, asking and settling once.
