@@ -16,7 +16,7 @@ use futures::stream::BoxStream;
 use ledger::payments::{BeginOutcome, BeginPayment, PaymentView, WebhookOutcome};
 use ledger::refunds::{RefundOrder, RefundOutcome};
 use ledger::tickets::Ticket;
-use ledger::wallets::DeviceGrant;
+use ledger::wallets::{DeviceGrant, DeviceRemoval};
 use ledger::{LedgerError, Payments, Refunds, Tickets, Wallets};
 use queue::leases::{Lease, Leases};
 use raft_store::client::{Client, ClientError, ClusterStatus, PublishError, WatchItem};
@@ -153,8 +153,14 @@ pub trait Books: Send + Sync + 'static {
     fn ticket(&self, ticket: TicketId) -> FromLedger<'_, Option<Ticket>>;
     /// A device asks for a ticket's secret.
     fn grant_device(&self, ticket: TicketId, device: String, now: WallMs) -> FromLedger<'_, DeviceGrant>;
-    /// A device is given the secret no more.
-    fn revoke_device(&self, ticket: TicketId, device: String, now: WallMs) -> FromLedger<'_, ()>;
+    /// A device is removed; the ticket's secret is this one from now on.
+    fn revoke_device(
+        &self,
+        ticket: TicketId,
+        device: String,
+        fresh_secret: Vec<u8>,
+        now: WallMs,
+    ) -> FromLedger<'_, DeviceRemoval>;
     /// An operator's refund of some seats of a booking, or of all that are live.
     fn request_refund(&self, order: RefundOrder) -> FromLedger<'_, RefundOutcome>;
 }
@@ -201,9 +207,15 @@ where
         let ledger = self.clone();
         Box::pin(to_the_end(async move { Wallets::grant_device(&ledger, ticket, &device, now).await }))
     }
-    fn revoke_device(&self, ticket: TicketId, device: String, now: WallMs) -> FromLedger<'_, ()> {
+    fn revoke_device(
+        &self,
+        ticket: TicketId,
+        device: String,
+        fresh_secret: Vec<u8>,
+        now: WallMs,
+    ) -> FromLedger<'_, DeviceRemoval> {
         let ledger = self.clone();
-        Box::pin(to_the_end(async move { Wallets::revoke_device(&ledger, ticket, &device, now).await }))
+        Box::pin(to_the_end(async move { Wallets::revoke_device(&ledger, ticket, &device, &fresh_secret, now).await }))
     }
     fn request_refund(&self, order: RefundOrder) -> FromLedger<'_, RefundOutcome> {
         let ledger = self.clone();

@@ -211,6 +211,12 @@ impl Fan {
         self.call(Method::GET, &url, &[], None).await
     }
 
+    /// This device carries the ticket no more.
+    pub async fn remove_device(&self, ticket: &str, device: &str, key: &str) -> Result<Answer> {
+        let url = format!("{}/api/v1/tickets/{ticket}/wallet?device={device}", self.buy_door());
+        self.call(Method::DELETE, &url, &[("Idempotency-Key", key)], None).await
+    }
+
     /// Anything of the browse plane.
     pub async fn browse(&self, path: &str) -> Result<Answer> {
         self.call(Method::GET, &format!("{}{path}", self.doors.browse), &[], None).await

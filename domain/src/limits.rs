@@ -19,6 +19,8 @@ pub const SECTION_SEATS: usize = 10_000;
 pub const EVENT_SEATS: usize = 200_000;
 /// Devices that may carry one ticket.
 pub const TICKET_DEVICES: usize = 5;
+/// Removed devices that one ticket remembers; the oldest one is forgotten first.
+pub const REMOVED_DEVICES: usize = 20;
 /// Characters of a device's name.
 pub const DEVICE_LEN: usize = 64;
 /// Characters of a section, row or seat label.

@@ -54,6 +54,8 @@ pub struct Ticket {
     pub currency: Currency,
     /// The secret of its rotating code, sealed ([`crate::Sealer`]).
     pub sealed_secret: Vec<u8>,
+    /// Which one it is of those that the ticket had: rises with each device that is removed.
+    pub secret_version: u32,
     /// Whether it lets somebody in.
     pub state: TicketState,
     /// When it was issued.

@@ -54,7 +54,9 @@ export async function update(user, tickets) {
   for (const ticket of tickets) {
     const record = { ...known.get(ticket.ticket_id), ticket_id: ticket.ticket_id, user, ticket };
     delete record.trouble;
-    if (!record.key && ticket.status === "valid" && canCompute()) Object.assign(record, await fetchKey(ticket));
+    // Another secret, because a device was removed: ours makes no valid code any more.
+    const current = record.key && (record.secret_version ?? 1) === ticket.secret_version;
+    if (!current && ticket.status === "valid" && canCompute()) Object.assign(record, await fetchKey(ticket));
     await keep(record);
     records.push(record);
   }
@@ -73,6 +75,7 @@ async function fetchKey(ticket, again = true) {
     return {
       device: carrier,
       key: await importSecret(said.secret),
+      secret_version: said.secret_version,
       window_seconds: said.window_seconds,
       // The gate goes by its clock, not by this phone's.
       ahead_ms: said.server_time_ms - Date.now(),

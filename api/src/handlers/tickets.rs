@@ -17,8 +17,9 @@ use axum::response::{IntoResponse, Response};
 use domain::ids::{EventId, UserId};
 use domain::inventory::EventRecord;
 use domain::{limits, ticket_code};
+use ledger::Sealer;
 use ledger::tickets::{Ticket as Entry, TicketState};
-use ledger::wallets::DeviceGrant;
+use ledger::wallets::{DeviceGrant, DeviceRemoval};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -88,8 +89,8 @@ pub async fn wallet(
         let message = "This ticket was refunded and no longer lets anybody in.";
         return Err(HttpError::new(StatusCode::GONE, "TICKET_REVOKED", message));
     }
-    match state.ledger.grant_device(entry.id, device.clone(), wall_now()).await? {
-        DeviceGrant::Granted => {}
+    let (sealed, version) = match state.ledger.grant_device(entry.id, device.clone(), wall_now()).await? {
+        DeviceGrant::Granted { sealed_secret, version } => (sealed_secret, version),
         DeviceGrant::GivenBefore => {
             let message = "This device was given the ticket's secret before and should have kept it.";
             return Err(HttpError::new(StatusCode::CONFLICT, "WALLET_ALREADY_GIVEN", message));
@@ -102,8 +103,8 @@ pub async fn wallet(
             let message = "This device was removed from the ticket.";
             return Err(HttpError::new(StatusCode::GONE, "DEVICE_REVOKED", message));
         }
-    }
-    let secret = state.sealer.open(entry.id, &entry.sealed_secret).map_err(|error| {
+    };
+    let secret = state.sealer.open(entry.id, &sealed).map_err(|error| {
         tracing::error!(%error, "a ticket's secret does not open: is the sealing key the one it was sealed with?");
         HttpError::internal()
     })?;
@@ -111,13 +112,15 @@ pub async fn wallet(
         ticket_id: entry.id.to_string(),
         device,
         secret: hex::encode(secret),
+        secret_version: version,
         window_seconds: ticket_code::WINDOW_MS / 1_000,
         server_time_ms: wall_now().0,
     };
     Ok(([(header::CACHE_CONTROL, HeaderValue::from_static("no-store"))], Json(body)).into_response())
 }
 
-/// Remove a device: it is given the secret no more. Repeating it changes nothing.
+/// Remove a device. The ticket has another secret from now on, so that what the device kept makes no valid code; the
+/// devices that remain fetch the new one. Repeating it changes nothing.
 #[utoipa::path(
     delete, path = "/api/v1/tickets/{id}/wallet", tag = "tickets", security(("fan" = [])),
     params(
@@ -126,7 +129,8 @@ pub async fn wallet(
     ),
     responses(
         (status = 204, description = "Removed"), (status = 400, body = Problem), (status = 401, body = Problem),
-        (status = 404, body = Problem), (status = 422, body = Problem), (status = 503, body = Problem)
+        (status = 404, description = "TICKET_NOT_FOUND, DEVICE_NOT_FOUND: no such device carries it", body = Problem),
+        (status = 422, body = Problem), (status = 503, body = Problem)
     )
 )]
 pub async fn remove_device(
@@ -139,8 +143,11 @@ pub async fn remove_device(
     state.limit(&fan.user)?;
     let device = device(query)?;
     let entry = own(&state, &text, &fan.user).await?;
-    state.ledger.revoke_device(entry.id, device, wall_now()).await?;
-    Ok(StatusCode::NO_CONTENT)
+    let fresh = state.sealer.seal(entry.id, &Sealer::fresh_secret());
+    match state.ledger.revoke_device(entry.id, device, fresh, wall_now()).await? {
+        DeviceRemoval::Removed | DeviceRemoval::RemovedBefore => Ok(StatusCode::NO_CONTENT),
+        DeviceRemoval::Unknown => Err(HttpError::not_found("device")),
+    }
 }
 
 fn device(query: DeviceQuery) -> Result<String, HttpError> {
@@ -180,6 +187,7 @@ fn ticket(entry: &Entry, event: Option<&EventRecord>) -> Ticket {
             TicketState::Valid => "valid".to_owned(),
             TicketState::Revoked => "revoked".to_owned(),
         },
+        secret_version: entry.secret_version,
         issued_at: timestamp(entry.issued_at),
         links: TicketLinks { wallet: format!("{this}/wallet"), this },
     }

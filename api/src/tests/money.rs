@@ -225,3 +225,25 @@ async fn a_ticket_is_its_owners_and_its_secret_is_given_to_a_device_once() {
     assert_eq!(removed.status, 204);
     assert_eq!(wallet("alice", "phone").await.problem(), (410, "DEVICE_REVOKED".to_owned()));
 }
+
+#[tokio::test]
+async fn what_a_removed_device_kept_is_worth_nothing() {
+    let shop = Shop::open();
+    let id = ticket(&shop).await;
+    let path = format!("/api/v1/tickets/{id}/wallet");
+    let wallet = async |device: &str| ask(&shop, "GET", &format!("{path}?device={device}"), "alice", &[], "").await;
+    let remove = async |device: &str| {
+        let key = [("idempotency-key", "d")];
+        ask(&shop, "DELETE", &format!("{path}?device={device}"), "alice", &key, "").await
+    };
+    let lost = wallet("lost").await.json();
+    assert_eq!(wallet("phone").await.json()["secret"], lost["secret"]);
+    assert_eq!(remove("nobody").await.problem(), (404, "DEVICE_NOT_FOUND".to_owned()));
+    for _ in 0..2 {
+        assert_eq!(remove("lost").await.status, 204);
+    }
+    let listed = ask(&shop, "GET", &format!("/api/v1/tickets/{id}"), "alice", &[], "").await.json();
+    let fresh = wallet("phone").await.json();
+    assert_ne!(fresh["secret"], lost["secret"]);
+    assert_eq!((&listed["secret_version"], &fresh["secret_version"]), (&json!(2), &json!(2)), "removed once");
+}

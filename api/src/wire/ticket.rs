@@ -38,6 +38,8 @@ pub struct Ticket {
     pub currency: String,
     /// `valid`, `revoked` or `checked_in`.
     pub status: String,
+    /// Rises when a device is removed: a wallet whose secret is of another version fetches it again.
+    pub secret_version: u32,
     /// When it was issued.
     pub issued_at: String,
     /// Where to go on.
@@ -63,6 +65,8 @@ pub struct WalletSecret {
     pub device: String,
     /// 32 bytes in lower-case hex. The code is `{ticket}.{window}.{hex HMAC-SHA256(secret, "ticket:window")}`.
     pub secret: String,
+    /// Which of the ticket's secrets it is.
+    pub secret_version: u32,
     /// Seconds that one code lives; the window is the Unix time divided by it.
     pub window_seconds: u64,
     /// The shop's clock now, so that a wallet can correct its own: milliseconds since the Unix epoch.

@@ -5,6 +5,7 @@ mod effects;
 mod money;
 mod paying;
 mod refunding;
+mod wallets;
 
 use crate::Ledger;
 use crate::payments::{AttachOutcome, BeginOutcome, BeginPayment, PaymentView, SeatLine};
@@ -40,6 +41,8 @@ pub async fn run_all<L: Ledger>(ledger: &L) {
     effects::a_message_is_retried_then_kept(ledger).await;
     effects::an_expired_hold_is_told_once(ledger).await;
     effects::a_version_is_published_once(ledger).await;
+    wallets::a_device_is_given_the_secret_once_and_a_removed_one_makes_room(ledger).await;
+    wallets::a_removed_device_knows_the_secret_no_more(ledger).await;
 }
 
 /// One order of a few seats on an event of its own.

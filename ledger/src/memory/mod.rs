@@ -40,8 +40,7 @@ struct State {
     outcomes: BTreeMap<PaymentId, bool>,
     bookings: BTreeMap<BookingId, Booked>,
     tickets: BTreeMap<TicketId, Ticket>,
-    /// When each device was given a ticket's secret, and whether it was removed.
-    devices: BTreeMap<TicketId, BTreeMap<String, (WallMs, bool)>>,
+    devices: BTreeMap<TicketId, BTreeMap<String, wallets::Device>>,
     refunds: BTreeMap<RefundId, Refund>,
     outbox: Vec<Fact>,
     deliveries: BTreeSet<(String, u64)>,

@@ -170,6 +170,7 @@ impl Tickets for Memory {
                 seat: line.clone(),
                 currency: payment.view.currency,
                 sealed_secret: secret(line.seat).unwrap_or_default(),
+                secret_version: 1,
                 state: TicketState::Valid,
                 issued_at: now,
                 revoked_at: None,

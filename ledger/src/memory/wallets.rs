@@ -1,56 +1,70 @@
 //! Devices of tickets, in memory.
 
 use super::Memory;
-use crate::Result;
-use crate::wallets::{DeviceGrant, REPEAT_MS, Wallets};
+use crate::wallets::{DeviceGrant, DeviceRemoval, REPEAT_MS, Wallets};
+use crate::{LedgerError, Result};
 use domain::ids::TicketId;
 use domain::limits;
 use domain::time::WallMs;
+use std::cmp::Reverse;
+
+/// A device that was given a ticket's secret.
+#[derive(Clone, Debug)]
+pub(super) struct Device {
+    given_at: WallMs,
+    version: u32,
+    removed_at: Option<WallMs>,
+}
 
 impl Wallets for Memory {
     async fn grant_device(&self, ticket: TicketId, device: &str, now: WallMs) -> Result<DeviceGrant> {
         let mut state = self.state();
-        let devices = state.devices.entry(ticket).or_default();
-        if let Some((given, revoked)) = devices.get(device) {
-            return Ok(match revoked {
-                true => DeviceGrant::Revoked,
-                false if now.0.saturating_sub(given.0) <= REPEAT_MS => DeviceGrant::Granted,
-                false => DeviceGrant::GivenBefore,
-            });
-        }
-        if devices.values().filter(|(_, revoked)| !revoked).count() >= limits::TICKET_DEVICES {
-            return Ok(DeviceGrant::TooMany);
-        }
-        devices.insert(device.to_owned(), (now, false));
-        Ok(DeviceGrant::Granted)
-    }
-
-    async fn revoke_device(&self, ticket: TicketId, device: &str, now: WallMs) -> Result<()> {
-        let mut state = self.state();
-        state.devices.entry(ticket).or_default().entry(device.to_owned()).or_insert((now, true)).1 = true;
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_device_is_given_the_secret_once_and_a_removed_one_makes_room() {
-        let (ledger, ticket) = (Memory::default(), TicketId(1));
-        let ask = |device: String, at| {
-            let ledger = ledger.clone();
-            async move { ledger.grant_device(ticket, &device, WallMs(at)).await.expect("an answer") }
+        let Some(entry) = state.tickets.get(&ticket) else {
+            return Err(LedgerError::Inconsistent(format!("{ticket} is not a ticket")));
         };
-        for device in 0..limits::TICKET_DEVICES {
-            assert_eq!(ask(format!("d{device}"), 0).await, DeviceGrant::Granted);
+        let (sealed_secret, version) = (entry.sealed_secret.clone(), entry.secret_version);
+        let devices = state.devices.entry(ticket).or_default();
+        match devices.get(device) {
+            Some(known) if known.removed_at.is_some() => return Ok(DeviceGrant::Revoked),
+            Some(known) if known.version == version => {
+                let lost = now.0.saturating_sub(known.given_at.0) <= REPEAT_MS;
+                let again = DeviceGrant::Granted { sealed_secret, version };
+                return Ok(if lost { again } else { DeviceGrant::GivenBefore });
+            }
+            Some(_) => {}
+            None if devices.values().filter(|one| one.removed_at.is_none()).count() >= limits::TICKET_DEVICES => {
+                return Ok(DeviceGrant::TooMany);
+            }
+            None => {}
         }
-        assert_eq!(ask("d0".into(), REPEAT_MS).await, DeviceGrant::Granted, "an answer that was lost is given again");
-        assert_eq!(ask("d0".into(), REPEAT_MS + 1).await, DeviceGrant::GivenBefore);
-        assert_eq!(ask("late".into(), 1).await, DeviceGrant::TooMany);
-        ledger.revoke_device(ticket, "d0", WallMs(2)).await.expect("an answer");
-        assert_eq!(ask("d0".into(), 3).await, DeviceGrant::Revoked);
-        assert_eq!(ask("late".into(), 3).await, DeviceGrant::Granted);
+        devices.insert(device.to_owned(), Device { given_at: now, version, removed_at: None });
+        Ok(DeviceGrant::Granted { sealed_secret, version })
+    }
+
+    async fn revoke_device(
+        &self,
+        ticket: TicketId,
+        device: &str,
+        fresh_secret: &[u8],
+        now: WallMs,
+    ) -> Result<DeviceRemoval> {
+        let mut state = self.state();
+        let devices = state.devices.entry(ticket).or_default();
+        match devices.get_mut(device) {
+            None => return Ok(DeviceRemoval::Unknown),
+            Some(known) if known.removed_at.is_some() => return Ok(DeviceRemoval::RemovedBefore),
+            Some(known) => known.removed_at = Some(now),
+        }
+        let mut removed: Vec<_> =
+            devices.iter().filter_map(|(name, one)| Some((Reverse(one.removed_at?), name.clone()))).collect();
+        removed.sort();
+        for (_, name) in removed.into_iter().skip(limits::REMOVED_DEVICES) {
+            devices.remove(&name);
+        }
+        if let Some(entry) = state.tickets.get_mut(&ticket) {
+            entry.sealed_secret = fresh_secret.to_vec();
+            entry.secret_version += 1;
+        }
+        Ok(DeviceRemoval::Removed)
     }
 }

@@ -109,6 +109,7 @@ pub(super) fn ticket(row: &PgRow) -> Result<Ticket> {
         seat: line(row)?,
         currency: parsed(row, "currency")?,
         sealed_secret: get(row, "sealed_secret")?,
+        secret_version: u32::try_from(get::<i32>(row, "secret_version")?).map_err(LedgerError::inconsistent)?,
         state: if revoked_at.is_some() { TicketState::Revoked } else { TicketState::Valid },
         issued_at: wall(row, "issued_at_ms")?,
         revoked_at: revoked_at.map(from_ms),

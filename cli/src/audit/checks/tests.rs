@@ -48,6 +48,7 @@ fn ticket(number: u128) -> Ticket {
         seat,
         currency: Currency::EUR,
         sealed_secret: Vec::new(),
+        secret_version: 1,
         state: TicketState::Valid,
         issued_at: WallMs(0),
         revoked_at: None,

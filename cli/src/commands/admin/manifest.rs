@@ -31,7 +31,7 @@ pub struct ManifestArguments {
     /// Send it to this gate, such as http://10.0.0.5:7500; may be repeated; the configured gates otherwise
     #[arg(long, value_name = "URL")]
     push: Vec<String>,
-    /// Go on, and send a new one whenever tickets were issued or revoked
+    /// Go on, and send a new one whenever tickets were issued, revoked or given another secret
     #[arg(long)]
     watch: bool,
 }
@@ -67,8 +67,8 @@ pub async fn run(desk: &Desk, arguments: ManifestArguments, shutdown: Cancellati
     }
 }
 
-/// Tells whether an event's tickets changed since a manifest was made of them.
-type Seen = (usize, usize);
+/// Tells whether an event's tickets changed since a manifest was made of them: issued, revoked, or given another secret.
+type Seen = (usize, usize, u64);
 
 struct Exporter<'a> {
     desk: &'a Desk,
@@ -129,7 +129,8 @@ impl Exporter<'_> {
         let issued_at = now();
         let tickets = self.desk.ledger.tickets_of_event(record.id).await?;
         let revoked = tickets.iter().filter(|ticket| ticket.state == TicketState::Revoked).count();
-        let seen = (tickets.len(), revoked);
+        let secrets = tickets.iter().map(|ticket| u64::from(ticket.secret_version)).sum();
+        let seen = (tickets.len(), revoked, secrets);
         let tickets = tickets.into_iter().map(|ticket| self.ticket(ticket)).collect::<Result<_>>()?;
         let manifest = Manifest {
             event: record.id,
