@@ -45,6 +45,12 @@ pub const RECORD_TTL_MS: u64 = 86_400_000;
 pub const CLOCK_MARGIN_MS: u64 = 60_000;
 /// Feed entries kept by one partition before it refuses new holds as overloaded.
 pub const FEED_ENTRIES: usize = 1_000_000;
+/// How long a fact is kept in the ledger's outbox after it was published.
+pub const OUTBOX_KEPT_MS: u64 = 7 * 24 * 3_600_000;
+/// How long a consumer remembers what it handled: longer than the outbox could deliver it again.
+pub const INBOX_KEPT_MS: u64 = 14 * 24 * 3_600_000;
+/// How long an event of the provider is remembered: longer than it, or somebody at its console, sends one again (30 days).
+pub const WEBHOOKS_KEPT_MS: u64 = 35 * 24 * 3_600_000;
 /// Commands in one replicated entry.
 pub const ENTRY_REQUESTS: usize = 256;
 /// Keys that one bucket remembers before it refuses new ones as overloaded; a key is kept for [`RECORD_TTL_MS`].

@@ -20,6 +20,8 @@ use tokio_util::sync::CancellationToken;
 const SLOW_MS: u64 = 2_000;
 /// Pause between two rounds of extensions.
 const EXTEND_MS: u64 = 500;
+/// Pause between two looks at what was handled long ago.
+const PRUNE_MS: u64 = 60_000;
 /// How much more seldom than payments and tickets, which a fan waits for, the rest is looked at.
 const UNHURRIED: u64 = 3;
 /// Longest pause after failures.
@@ -146,6 +148,8 @@ fn effects<S: Store, L: Ledger, P: Provider>(
     let unhurried = config.poll_ms * UNHURRIED;
     let ledger = parts.ledger.clone();
     workers.spawn(host.clone().run("relay", config.poll_ms, async move || relay::relay(&ledger, now()).await));
+    let ledger = parts.ledger.clone();
+    workers.spawn(host.clone().run("prune", PRUNE_MS, async move || relay::prune(&ledger, now()).await));
     let (ledger, sealer) = (parts.ledger.clone(), parts.sealer.clone());
     workers.spawn(
         host.clone()

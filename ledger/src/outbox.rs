@@ -5,6 +5,8 @@
 //! from an id onwards, because the order of a sequence is not the order of commits.
 
 use crate::Result;
+#[cfg(doc)]
+use domain::limits;
 use domain::time::WallMs;
 use serde_json::Value;
 use std::future::Future;
@@ -75,6 +77,10 @@ pub trait Outbox {
 
     /// What a consumer has to handle, in order.
     fn deliveries(&self, consumer: &str, max: u32) -> impl Future<Output = Result<Vec<OutboxMessage>>> + Send;
+
+    /// Remove what was handled long ago, up to `max` rows a table, the oldest first; how many rows. Facts that a consumer has
+    /// not handled stay ([`limits::OUTBOX_KEPT_MS`], [`limits::INBOX_KEPT_MS`], [`limits::WEBHOOKS_KEPT_MS`]).
+    fn prune(&self, now: WallMs, max: u32) -> impl Future<Output = Result<u32>> + Send;
 
     /// What is on its way, and for how long.
     fn backlog(&self, now: WallMs) -> impl Future<Output = Result<Backlog>> + Send;

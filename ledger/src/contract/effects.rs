@@ -5,13 +5,16 @@ use crate::Ledger;
 use crate::catalogue::{Promotion, Publication, PublishOutcome};
 use crate::notices::{HOLD_EXPIRED, ORDER_CONFIRMED, PAYMENT_FAILED, RETRY_AFTER_S};
 use crate::outbox::{MESSAGES, ORDER_PAID, TICKETS};
+use crate::payments::WebhookOutcome;
 use crate::settlement::{Ending, FeedNote};
 use crate::tickets::TicketState;
 use domain::ids::{EventId, SectionId};
 use domain::inventory::record::{EventStatus, Point, QueueMode, SectionKind, SectionSummary, Tier};
 use domain::inventory::{EventRecord, SectionPlan};
+use domain::limits;
 use domain::money::{Currency, Minor};
 use domain::order::booking_id;
+use domain::order::payment::PaymentState;
 use domain::time::WallMs;
 
 /// Carry everything that is on its way to its consumers.
@@ -171,4 +174,31 @@ fn publication(id: EventId) -> Publication {
     };
     let early = Promotion { code: "EARLY".parse().expect("a code"), discount_bps: 1_000, cap: 3 };
     Publication { event, plans: vec![standing], promotions: vec![early] }
+}
+
+/// Not by the numbers of rows, which others share, but by what can still be seen.
+pub(super) async fn what_was_handled_long_ago_is_removed_a_little_at_a_time<L: Ledger>(ledger: &L) {
+    let order = Order::new(ledger, 408);
+    order.book().await;
+    carry(ledger).await;
+    let key = order.payment.to_string();
+    let deliveries = async || ledger.deliveries(TICKETS, 1_000).await.expect("read");
+    let message = deliveries().await.into_iter().find(|message| message.key == key).expect("order.paid was delivered");
+    let captured = order.captured(order.amount(), order.currency);
+    let again = async || ledger.record_event(&captured, NOW).await.expect("record");
+    let prune = async |at, max| ledger.prune(later(at), max).await.expect("prune");
+    while prune(limits::OUTBOX_KEPT_MS, 2).await > 0 {}
+    let old = prune(limits::OUTBOX_KEPT_MS + 1, 2).await;
+    assert_eq!(old, 2, "published in this very moment, and removed two at a time");
+    while prune(limits::WEBHOOKS_KEPT_MS, 100).await > 0 {}
+    assert!(deliveries().await.contains(&message), "what is not handled is kept, however old");
+    assert_eq!(again().await, WebhookOutcome::Duplicate, "an event is known as long as it may come again");
+    while prune(limits::WEBHOOKS_KEPT_MS + 1, 100).await > 0 {}
+    assert_eq!(again().await, WebhookOutcome::Recorded);
+    assert_eq!(order.view().await.state, PaymentState::Succeeded, "and even then it changes nothing");
+    let secrets: Vec<_> = order.seats.iter().map(|quoted| (quoted.seat, vec![7; 60])).collect();
+    ledger.issue_tickets(message.id, booking_id(order.payment), &secrets, NOW).await.expect("issue");
+    assert_eq!(ledger.tickets_of_user(&order.user).await.expect("read").len(), 2);
+    while prune(limits::WEBHOOKS_KEPT_MS + 1, 100).await > 0 {}
+    assert!(deliveries().await.iter().all(|waiting| waiting.id != message.id));
 }

@@ -39,6 +39,7 @@ pub async fn run_all<L: Ledger>(ledger: &L) {
     effects::tickets_are_issued_once(ledger).await;
     effects::facts_travel_in_order_and_once(ledger).await;
     effects::a_message_is_retried_then_kept(ledger).await;
+    effects::what_was_handled_long_ago_is_removed_a_little_at_a_time(ledger).await;
     effects::an_expired_hold_is_told_once(ledger).await;
     effects::a_version_is_published_once(ledger).await;
     wallets::a_device_is_given_the_secret_once_and_a_removed_one_makes_room(ledger).await;

@@ -5,15 +5,38 @@ use crate::Result;
 use crate::notices::{Incident, Notice, Notices, PAYMENT_FAILED, REFUND_ON_ITS_WAY, RETRY_AFTER_S};
 use crate::outbox::{self, Backlog, MESSAGES, Outbox, OutboxMessage};
 use domain::ids::{PaymentId, UserId};
+use domain::limits;
 use domain::order::payment::PaymentState;
 use domain::order::refund::RefundState;
 use domain::order::ticket_id;
 use domain::time::WallMs;
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 impl Outbox for Memory {
-    async fn relay(&self, _now: WallMs, max: u32) -> Result<u32> {
-        Ok(self.state().publish(max as usize))
+    async fn relay(&self, now: WallMs, max: u32) -> Result<u32> {
+        Ok(self.state().publish(max as usize, now))
+    }
+
+    async fn prune(&self, now: WallMs, max: u32) -> Result<u32> {
+        let mut state = self.state();
+        let before = |kept: u64| WallMs(now.0.saturating_sub(kept));
+        let waiting: BTreeSet<u64> = state.deliveries.iter().map(|(_, id)| *id).collect();
+        let published = |fact: &super::Fact| fact.published_at.filter(|_| !waiting.contains(&fact.message.id));
+        let facts = oldest(state.outbox.iter(), published, before(limits::OUTBOX_KEPT_MS), max);
+        let handled = oldest(state.inbox.iter(), |at| Some(*at), before(limits::INBOX_KEPT_MS), max);
+        let webhooks = oldest(state.webhooks.iter(), |(_, at)| Some(*at), before(limits::WEBHOOKS_KEPT_MS), max);
+        let count = facts.len() + handled.len() + webhooks.len();
+        for id in facts {
+            state.outbox.remove(&id);
+        }
+        for key in handled {
+            state.inbox.remove(&key);
+        }
+        for id in webhooks {
+            state.webhooks.remove(&id);
+        }
+        Ok(count as u32)
     }
 
     async fn deliveries(&self, consumer: &str, max: u32) -> Result<Vec<OutboxMessage>> {
@@ -36,7 +59,11 @@ impl Outbox for Memory {
         });
         let owed = |refund: &&super::Refund| matches!(refund.state, RefundState::Required | RefundState::Sent);
         Ok(Backlog {
-            unpublished_ms: age(&mut state.outbox.iter().filter(|f| !f.published).map(|f| f.message.created_at)),
+            unpublished_ms: age(&mut state
+                .outbox
+                .values()
+                .filter(|f| f.published_at.is_none())
+                .map(|f| f.message.created_at)),
             undelivered_ms: age(&mut state
                 .deliveries
                 .iter()
@@ -51,9 +78,22 @@ impl Outbox for Memory {
     }
 }
 
+/// Keys of up to `max` entries from before a moment, the oldest first.
+fn oldest<'a, K: Ord + Clone + 'a, V: 'a>(
+    entries: impl Iterator<Item = (&'a K, &'a V)>,
+    moment: impl Fn(&V) -> Option<WallMs>,
+    before: WallMs,
+    max: u32,
+) -> Vec<K> {
+    let mut found: Vec<_> =
+        entries.filter_map(|(key, value)| Some((moment(value).filter(|at| *at < before)?, key.clone()))).collect();
+    found.sort();
+    found.into_iter().take(max as usize).map(|(_, key)| key).collect()
+}
+
 impl State {
     fn fact(&self, id: u64) -> Option<&OutboxMessage> {
-        self.outbox.get(usize::try_from(id).ok()?.checked_sub(1)?).map(|fact| &fact.message)
+        self.outbox.get(&id).map(|fact| &fact.message)
     }
 
     fn open_incidents(&self, now: WallMs) -> impl Iterator<Item = &Incident> {
@@ -92,7 +132,7 @@ impl State {
 impl Notices for Memory {
     async fn consume_message(&self, message: u64, now: WallMs) -> Result<()> {
         let mut state = self.state();
-        if state.consume(MESSAGES, message) {
+        if state.consume(MESSAGES, message, now) {
             state.tell_of(message, now);
         }
         Ok(())

@@ -35,16 +35,19 @@ impl Memory {
 #[derive(Debug, Default)]
 struct State {
     payments: BTreeMap<PaymentId, Payment>,
-    webhooks: BTreeMap<String, String>,
+    /// Fingerprint and arrival of each event of the provider.
+    webhooks: BTreeMap<String, (String, WallMs)>,
     /// True for PAID, false for REFUND; the first one stands.
     outcomes: BTreeMap<PaymentId, bool>,
     bookings: BTreeMap<BookingId, Booked>,
     tickets: BTreeMap<TicketId, Ticket>,
     devices: BTreeMap<TicketId, BTreeMap<String, wallets::Device>>,
     refunds: BTreeMap<RefundId, Refund>,
-    outbox: Vec<Fact>,
+    outbox: BTreeMap<u64, Fact>,
+    facts: u64,
     deliveries: BTreeSet<(String, u64)>,
-    inbox: BTreeSet<(String, u64)>,
+    /// What each consumer handled, and when.
+    inbox: BTreeMap<(String, u64), WallMs>,
     notices: Vec<Message>,
     incidents: Vec<(Incident, bool)>,
     catalogue: BTreeMap<EventId, Publication>,
@@ -95,7 +98,7 @@ struct Refund {
 #[derive(Clone, Debug)]
 struct Fact {
     message: OutboxMessage,
-    published: bool,
+    published_at: Option<WallMs>,
 }
 
 #[derive(Clone, Debug)]
@@ -115,27 +118,36 @@ enum MessageState {
 
 impl State {
     fn write_fact(&mut self, topic: &str, key: PaymentId, payload: Value, now: WallMs) {
-        let id = self.outbox.len() as u64 + 1;
+        self.facts += 1;
+        let id = self.facts;
         let message = OutboxMessage { id, topic: topic.into(), key: key.to_string(), payload, created_at: now };
-        self.outbox.push(Fact { message, published: false });
+        self.outbox.insert(id, Fact { message, published_at: None });
     }
 
-    fn publish(&mut self, max: usize) -> u32 {
+    fn publish(&mut self, max: usize, now: WallMs) -> u32 {
         let mut published = 0;
-        for fact in self.outbox.iter_mut().filter(|fact| !fact.published).take(max) {
+        for fact in self.outbox.values_mut().filter(|fact| fact.published_at.is_none()).take(max) {
             for consumer in consumers_of(&fact.message.topic) {
                 self.deliveries.insert(((*consumer).to_owned(), fact.message.id));
             }
-            fact.published = true;
+            fact.published_at = Some(now);
             published += 1;
         }
         published
     }
 
     /// Take a message off a consumer's queue; whether it is the first time.
-    fn consume(&mut self, consumer: &str, message: u64) -> bool {
+    fn consume(&mut self, consumer: &str, message: u64, now: WallMs) -> bool {
         self.deliveries.remove(&(consumer.to_owned(), message));
-        self.inbox.insert((consumer.to_owned(), message))
+        self.remember(consumer, message, now)
+    }
+
+    /// Remember that a consumer handles a message; false if it did before.
+    fn remember(&mut self, consumer: &str, message: u64, now: WallMs) -> bool {
+        let key = (consumer.to_owned(), message);
+        let fresh = !self.inbox.contains_key(&key);
+        self.inbox.entry(key).or_insert(now);
+        fresh
     }
 
     fn raise(&mut self, kind: &str, subject: &str, detail: Value, opens: WallMs) {

@@ -16,7 +16,7 @@ use serde_json::json;
 impl State {
     pub(super) fn record(&mut self, event: &ProviderEvent, now: WallMs) -> WebhookOutcome {
         if let Some(known) = self.webhooks.get(&event.id) {
-            if *known == event.fingerprint {
+            if known.0 == event.fingerprint {
                 return WebhookOutcome::Duplicate;
             }
             let detail = json!({"kind": event.kind, "fingerprint": event.fingerprint});
@@ -35,11 +35,11 @@ impl State {
                 WebhookOutcome::UnknownReference
             }
             Some((_, Some(payment))) => {
-                self.webhooks.insert(event.id.clone(), event.fingerprint.clone());
+                self.webhooks.insert(event.id.clone(), (event.fingerprint.clone(), now));
                 self.apply(payment, &event.fact, now)
             }
             None => {
-                self.webhooks.insert(event.id.clone(), event.fingerprint.clone());
+                self.webhooks.insert(event.id.clone(), (event.fingerprint.clone(), now));
                 WebhookOutcome::Recorded
             }
         }

@@ -48,7 +48,7 @@ impl Settlement for Memory {
 
     async fn record_ending(&self, note: &FeedNote, now: WallMs) -> Result<()> {
         let mut state = self.state();
-        let fresh = state.inbox.insert((format!("feed:{}", note.partition), note.position));
+        let fresh = state.remember(&format!("feed:{}", note.partition), note.position, now);
         if fresh && note.ending == Ending::Expired {
             let notice = Notice {
                 id: 0,
@@ -147,7 +147,7 @@ impl Tickets for Memory {
     ) -> Result<()> {
         let mut state = self.state();
         let Some(booked) = state.bookings.get(&booking).cloned() else {
-            state.consume(TICKETS, message);
+            state.consume(TICKETS, message, now);
             return Ok(());
         };
         let live: Vec<_> = booked.seats.values().filter(|(_, live)| *live).map(|(line, _)| line.clone()).collect();
@@ -155,7 +155,7 @@ impl Tickets for Memory {
         if live.iter().any(|line| secret(line.seat).is_none()) {
             return Err(LedgerError::Inconsistent(format!("{booking}: a booked seat came without a secret")));
         }
-        if !state.consume(TICKETS, message) {
+        if !state.consume(TICKETS, message, now) {
             return Ok(());
         }
         let payment = state.payments[&booked.payment].clone();

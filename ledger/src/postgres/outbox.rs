@@ -4,6 +4,7 @@ use super::rows::{from_ms, get, json, ms, wall};
 use super::{Postgres, error, transaction};
 use crate::outbox::{Backlog, Outbox, OutboxMessage, consumers_of};
 use crate::{LedgerError, Result};
+use domain::limits;
 use domain::time::WallMs;
 use serde_json::Value;
 use sqlx::PgConnection;
@@ -12,6 +13,27 @@ use sqlx::types::Json;
 
 /// One relay at a time: the key of its transaction-scoped lock. Any number will do that nothing else uses.
 const RELAY_LOCK: i64 = 0x454e_434f_5245;
+
+/// What removes the rows of each table that are older than a moment, and how long they are kept.
+const PRUNE: [(&str, u64); 3] = [
+    (
+        "DELETE FROM outbox WHERE id IN (
+             SELECT id FROM outbox o WHERE published_at_ms < $1
+                 AND NOT EXISTS (SELECT FROM deliveries d WHERE d.outbox_id = o.id)
+             ORDER BY published_at_ms LIMIT $2)",
+        limits::OUTBOX_KEPT_MS,
+    ),
+    (
+        "DELETE FROM inbox WHERE (consumer, message_id) IN (
+             SELECT consumer, message_id FROM inbox WHERE handled_at_ms < $1 ORDER BY handled_at_ms LIMIT $2)",
+        limits::INBOX_KEPT_MS,
+    ),
+    (
+        "DELETE FROM processed_webhooks WHERE event_id IN (
+             SELECT event_id FROM processed_webhooks WHERE received_at_ms < $1 ORDER BY received_at_ms LIMIT $2)",
+        limits::WEBHOOKS_KEPT_MS,
+    ),
+];
 
 impl Outbox for Postgres {
     async fn relay(&self, now: WallMs, max: u32) -> Result<u32> {
@@ -29,6 +51,19 @@ impl Outbox for Postgres {
         .await
         .map_err(error)?;
         found.iter().map(message).collect()
+    }
+
+    async fn prune(&self, now: WallMs, max: u32) -> Result<u32> {
+        let mut pruned = 0;
+        for (statement, kept_ms) in PRUNE {
+            let before = ms(WallMs(now.0.saturating_sub(kept_ms)));
+            // One transaction each: a batch holds no lock longer than it takes.
+            pruned += transaction!(self, |connection| {
+                let query = sqlx::query(statement).bind(before).bind(i64::from(max));
+                query.execute(connection).await.map_err(error)?.rows_affected()
+            })?;
+        }
+        u32::try_from(pruned).map_err(LedgerError::inconsistent)
     }
 
     async fn backlog(&self, now: WallMs) -> Result<Backlog> {
