@@ -10,7 +10,9 @@ use domain::ids::PaymentId;
 use domain::order::webhook::{ProviderEvent, ProviderFact};
 use domain::time::WallMs;
 use ledger::Ledger;
-use ledger::payments::{AttachOutcome, InitializeTask, LostPayment, OpenPayment};
+use ledger::notices::PAYMENT_UNRESOLVED;
+use ledger::payments::{AttachOutcome, InitializeTask, LostPayment, OpenPayment, UNRESOLVED_MS};
+use serde_json::json;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::task::JoinSet;
@@ -81,6 +83,10 @@ pub async fn open<L: Ledger, P: Provider>(
             Ok(Some(intent)) => {
                 attach(ledger, task.payment, &intent, now).await?;
                 record_answer(ledger, &intent, now).await
+            }
+            // It never took it, or is silent for so long that nobody waits any more.
+            _ if now.0.saturating_sub(task.created_at.0) >= UNRESOLVED_MS => {
+                Ok(ledger.give_up(task.payment, "provider_unavailable", now).await?)
             }
             Ok(None) => Ok(ledger.delay_initialize(task.payment, WallMs(now.0 + BACKOFF_MS)).await?),
             Err(_) => Ok(ledger.delay_initialize(task.payment, WallMs(now.0 + ASK_AGAIN_MS)).await?),
@@ -158,11 +164,21 @@ async fn record_answer<L: Ledger>(ledger: &L, intent: &Intent, now: WallMs) -> R
 /// Ask the provider about payments of which no webhook came, and about those that were given up without its word.
 pub async fn ask<S: Store, L: Ledger, P: Provider>(store: &S, ledger: &L, provider: &P, now: WallMs) -> Done {
     let open = ledger.open_payments(10_000).await?;
-    let due = open.into_iter().filter(|open| open.ask_at <= now && open.reference.is_some()).take(256).collect();
+    let due: Vec<_> = open.into_iter().filter(|open| open.ask_at <= now).take(256).collect();
+    for open in due.iter().filter(|open| is_unresolved(open, now)) {
+        let detail = json!({"reservation": open.reservation, "reference": open.reference, "since_ms": open.created_at});
+        ledger.raise(PAYMENT_UNRESOLVED, &open.payment.to_string(), &detail, now).await?;
+    }
+    ledger.end_lost(now, 256).await?;
     let silent = each(due, |open| ask_one(store.clone(), ledger.clone(), provider.clone(), open, now)).await;
     let lost = ledger.lost_payments(now, 256).await?;
     let found = each(lost, |lost| find_lost(ledger.clone(), provider.clone(), lost, now)).await;
     Ok(silent? + found?)
+}
+
+/// Whether an operator should look at a payment, because it has been without an outcome for long.
+fn is_unresolved(open: &OpenPayment, now: WallMs) -> bool {
+    now.0.saturating_sub(open.created_at.0) >= UNRESOLVED_MS
 }
 
 /// A search may lag behind what happened, so that one without a result proves nothing.
@@ -196,6 +212,7 @@ async fn ask_one<S: Store, L: Ledger, P: Provider>(
     open: OpenPayment,
     now: WallMs,
 ) -> Result<(), StepError> {
+    let unresolved = is_unresolved(&open, now);
     let Some(reference) = open.reference else { return Ok(()) };
     let mut intent = provider.intent(&reference).await?;
     let abandoned = intent.status.starts_with("requires_") && store.live(&[open.reservation]).await?.is_empty();
@@ -204,6 +221,8 @@ async fn ask_one<S: Store, L: Ledger, P: Provider>(
         intent = cancel(&provider, &reference).await?;
     }
     record_answer(&ledger, &intent, now).await?;
-    ledger.ask_again(open.payment, WallMs(now.0 + ASK_AGAIN_MS)).await?;
+    // What has taken a day is not looked at by the half minute, and an operator is not told anew so often.
+    let pause = if unresolved { LOST_PAUSE_MS } else { ASK_AGAIN_MS };
+    ledger.ask_again(open.payment, WallMs(now.0 + pause)).await?;
     Ok(())
 }

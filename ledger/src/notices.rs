@@ -18,6 +18,11 @@ pub const PAYMENT_FAILED: &str = "payment_failed";
 /// Money is on its way back.
 pub const REFUND_ON_ITS_WAY: &str = "refund_on_its_way";
 
+/// Incident: a payment has been without an outcome for [`crate::payments::UNRESOLVED_MS`]. Its outcome closes it.
+pub const PAYMENT_UNRESOLVED: &str = "payment_unresolved";
+/// Incident: a payment was given up and nobody asks about it any more. A word of the provider closes it.
+pub const PAYMENT_LOST: &str = "payment_lost";
+
 /// A message to a fan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Notice {

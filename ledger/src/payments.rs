@@ -218,6 +218,10 @@ pub trait Payments {
     /// Payments given up less than [`LOST_FOR_MS`] ago whose fate is not known and is to be asked for now.
     fn lost_payments(&self, now: WallMs, max: u32) -> impl Future<Output = Result<Vec<LostPayment>>> + Send;
 
+    /// Those that were given up earlier than that: they stay FAILED, nobody asks about them any more, and an incident says
+    /// so. A word of the provider that comes even later still counts. How many.
+    fn end_lost(&self, now: WallMs, max: u32) -> impl Future<Output = Result<u32>> + Send;
+
     /// Payments without an outcome, oldest first.
     fn open_payments(&self, max: u32) -> impl Future<Output = Result<Vec<OpenPayment>>> + Send;
 
@@ -233,6 +237,10 @@ pub const FIRST_ASK_MS: u64 = 30_000;
 
 /// How long the provider is asked about a payment that was given up without its word. Its keys live as long.
 pub const LOST_FOR_MS: u64 = 24 * 60 * 60 * 1_000;
+
+/// How long a payment may be without an outcome before somebody must look. The provider is asked on, because "processing" is
+/// neither outcome; a payment that it never took is given up.
+pub const UNRESOLVED_MS: u64 = 24 * 60 * 60 * 1_000;
 
 /// How long a reference may stay unknown before somebody must look.
 pub const UNKNOWN_REFERENCE_MS: u64 = 15 * 60 * 1_000;

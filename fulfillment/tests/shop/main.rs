@@ -4,3 +4,4 @@ mod isolation;
 mod money;
 mod serve;
 mod support;
+mod unresolved;

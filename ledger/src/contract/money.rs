@@ -83,11 +83,17 @@ pub(super) async fn a_lost_payment_is_asked_about_for_a_day<L: Ledger>(ledger: &
         assert_eq!(asked, [false, true, false], "asked after a while, and not for ever");
         ledger.ask_again(order.payment, later(90_000)).await.expect("ask");
         assert_eq!([lost(later(89_999)).await, lost(later(90_000)).await], [false, true]);
+        let about = async || order.incident_kinds(&order.payment.to_string()).await;
+        assert_eq!((ledger.end_lost(later(LOST_FOR_MS - 1), 1_000).await.expect("end"), about().await), (0, vec![]));
+        assert_eq!(ledger.end_lost(later(LOST_FOR_MS), 1_000).await.expect("end"), 1);
+        assert_eq!(about().await, ["payment_lost"], "nobody asks any more, and somebody is told");
+        assert_eq!(order.view().await.state, PaymentState::Failed);
         assert_eq!(ledger.record_event(&event, NOW).await.expect("record"), WebhookOutcome::Recorded);
         assert!(!lost(later(90_000)).await, "its fate is known");
         let state = if charged { PaymentState::Captured } else { PaymentState::Failed };
         assert_eq!(order.view().await.state, state);
         assert_eq!(order.incident_kinds(&order.reference()).await, Vec::<String>::new(), "it has explained itself");
+        assert_eq!(about().await, Vec::<String>::new(), "a late word counts nevertheless");
     }
     let refused = Order::new(ledger, 212);
     refused.begin().await;

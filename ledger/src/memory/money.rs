@@ -1,6 +1,7 @@
 //! The provider's events and refunds, in memory.
 
 use super::{Memory, Refund, State};
+use crate::notices::{PAYMENT_LOST, PAYMENT_UNRESOLVED};
 use crate::payments::{UNKNOWN_REFERENCE_MS, WebhookOutcome};
 use crate::refunds::{ASK_AGAIN_MS, RefundOrder, RefundOutcome, RefundTask, RefundView, Refunds, ReturnTask};
 use crate::{Result, outbox};
@@ -58,7 +59,8 @@ impl State {
         }
         payment.view.reference = Some(reference.to_owned());
         payment.lost_since = None;
-        self.close_watch(reference);
+        self.close_watch("unknown_reference", reference);
+        self.close_watch(PAYMENT_LOST, &named.to_string());
         Some(*named)
     }
 
@@ -98,6 +100,7 @@ impl State {
     }
 
     fn keep_capture(&mut self, id: PaymentId, amount: Minor, currency: Currency) {
+        self.close_watch(PAYMENT_UNRESOLVED, &id.to_string());
         self.payments.entry(id).and_modify(|payment| payment.captured = Some((amount, currency)));
     }
 

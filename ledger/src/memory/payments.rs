@@ -1,6 +1,7 @@
 //! Payments before settlement, in memory.
 
 use super::{Memory, Payment, State};
+use crate::notices::{PAYMENT_LOST, PAYMENT_UNRESOLVED};
 use crate::payments::{
     AttachOutcome, BeginOutcome, BeginPayment, FIRST_ASK_MS, InitializeTask, LOST_FOR_MS, LostPayment, OpenPayment,
     PaymentView, Payments, WebhookOutcome,
@@ -86,7 +87,7 @@ impl Payments for Memory {
         found.tries = 0;
         found.lost_since = None;
         state.step(payment, PaymentFact::ReferenceSaved);
-        state.close_watch(reference);
+        state.close_watch("unknown_reference", reference);
         Ok(AttachOutcome::Saved)
     }
 
@@ -117,6 +118,20 @@ impl Payments for Memory {
         found.sort_by_key(|lost| (lost.since, lost.payment));
         found.truncate(max as usize);
         Ok(found)
+    }
+
+    async fn end_lost(&self, now: WallMs, max: u32) -> Result<u32> {
+        let mut state = self.state();
+        let until = WallMs(now.0.saturating_sub(LOST_FOR_MS));
+        let lost = state.payments.values().filter_map(|p| Some((p.lost_since.filter(|at| *at <= until)?, p.view.id)));
+        let mut ended: Vec<_> = lost.collect();
+        ended.sort();
+        ended.truncate(max as usize);
+        for (_, payment) in &ended {
+            state.payments.entry(*payment).and_modify(|payment| payment.lost_since = None);
+            state.raise(PAYMENT_LOST, &payment.to_string(), json!({"payment": payment}), now);
+        }
+        Ok(ended.len() as u32)
     }
 
     async fn open_payments(&self, max: u32) -> Result<Vec<OpenPayment>> {
@@ -211,10 +226,10 @@ impl State {
         self.payments.values().find(owns).map(|payment| payment.view.id)
     }
 
-    /// A reference has explained itself.
-    pub(super) fn close_watch(&mut self, reference: &str) {
+    /// What an incident was about has explained itself.
+    pub(super) fn close_watch(&mut self, kind: &str, subject: &str) {
         for (incident, open) in &mut self.incidents {
-            *open &= !(incident.kind == "unknown_reference" && incident.subject == reference);
+            *open &= !(incident.kind == kind && incident.subject == subject);
         }
     }
 
@@ -230,6 +245,7 @@ impl State {
         if !self.step(payment, PaymentFact::Declined) {
             return;
         }
+        self.close_watch(PAYMENT_UNRESOLVED, &payment.to_string());
         let Some(failed) = self.payments.get_mut(&payment) else { return };
         failed.view.failure = Some(reason.to_owned());
         failed.release_due = release;

@@ -6,6 +6,7 @@ use super::payments::{Locked, fail};
 use super::refunds::{self, NewRefund};
 use super::rows::{get, ms, parsed};
 use super::{error, notices};
+use crate::notices::{PAYMENT_LOST, PAYMENT_UNRESOLVED};
 use crate::payments::{UNKNOWN_REFERENCE_MS, WebhookOutcome};
 use crate::{LedgerError, Result};
 use domain::ids::RefundId;
@@ -87,6 +88,7 @@ async fn adopt(
     .await
     .map_err(error)?;
     let Some(row) = row else { return Ok(None) };
+    notices::close_watch(connection, PAYMENT_LOST, &payment.to_string(), now).await?;
     // Earlier deliveries were told to come again; nobody need look.
     notices::close_watch(connection, "unknown_reference", reference, now).await?;
     Ok(Some(Locked::read(&row)?))
@@ -131,7 +133,7 @@ async fn apply(
                 && *currency == locked.view.currency
                 && payment.is_none_or(|payment| payment == locked.view.id);
             if matches {
-                captured(connection, locked, *amount, *currency).await?;
+                captured(connection, locked, *amount, *currency, now).await?;
                 Ok(WebhookOutcome::Recorded)
             } else {
                 mismatch(connection, locked, *amount, *currency, now).await?;
@@ -154,8 +156,15 @@ async fn apply(
     }
 }
 
-async fn captured(connection: &mut PgConnection, locked: &Locked, amount: Minor, currency: Currency) -> Result<()> {
+async fn captured(
+    connection: &mut PgConnection,
+    locked: &Locked,
+    amount: Minor,
+    currency: Currency,
+    now: WallMs,
+) -> Result<()> {
     let Step::To(next) = locked.view.state.on(PaymentFact::Captured) else { return Ok(()) };
+    notices::close_watch(connection, PAYMENT_UNRESOLVED, &locked.id(), now).await?;
     write_capture(connection, locked, next, amount, currency, false).await
 }
 
@@ -199,6 +208,7 @@ async fn mismatch(
     });
     notices::raise(connection, "capture_mismatch", &locked.id(), &detail, now).await?;
     let Step::To(next) = locked.view.state.on(PaymentFact::CapturedOther) else { return Ok(()) };
+    notices::close_watch(connection, PAYMENT_UNRESOLVED, &locked.id(), now).await?;
     write_capture(connection, locked, next, amount, currency, true).await?;
     refunds::decide_refund(connection, locked, (amount, currency), RefundReason::WrongAmount, now).await
 }

@@ -1,7 +1,8 @@
 //! Payments before settlement, in SQL.
 
 use super::rows::{self, get, minor, ms, parsed, wall};
-use super::{Postgres, error, events, outbox, transaction};
+use super::{Postgres, error, events, notices, outbox, transaction};
+use crate::notices::{PAYMENT_LOST, PAYMENT_UNRESOLVED};
 use crate::payments::{
     AttachOutcome, BeginOutcome, BeginPayment, FIRST_ASK_MS, InitializeTask, LOST_FOR_MS, LostPayment, OpenPayment,
     PaymentView, Payments, WebhookOutcome,
@@ -143,6 +144,10 @@ impl Payments for Postgres {
         found.iter().map(lost).collect()
     }
 
+    async fn end_lost(&self, now: WallMs, max: u32) -> Result<u32> {
+        transaction!(self, |connection| end_lost(connection, now, max).await?)
+    }
+
     async fn open_payments(&self, max: u32) -> Result<Vec<OpenPayment>> {
         let found = sqlx::query(
             "SELECT * FROM payments WHERE state IN ('INITIALIZING', 'PENDING') ORDER BY created_at_ms LIMIT $1",
@@ -180,6 +185,24 @@ impl Payments for Postgres {
         let event = event.clone();
         transaction!(self, |connection| events::record(connection, &event, now).await?)
     }
+}
+
+async fn end_lost(connection: &mut PgConnection, now: WallMs, max: u32) -> Result<u32> {
+    let found = sqlx::query(
+        "UPDATE payments SET lost_since_ms = NULL WHERE id IN (
+             SELECT id FROM payments WHERE lost_since_ms <= $1 ORDER BY lost_since_ms LIMIT $2 FOR UPDATE SKIP LOCKED)
+         RETURNING id",
+    )
+    .bind(ms(WallMs(now.0.saturating_sub(LOST_FOR_MS))))
+    .bind(i64::from(max))
+    .fetch_all(&mut *connection)
+    .await
+    .map_err(error)?;
+    for row in &found {
+        let payment: String = get(row, "id")?;
+        notices::raise(connection, PAYMENT_LOST, &payment, &json!({"payment": payment}), now).await?;
+    }
+    u32::try_from(found.len()).map_err(LedgerError::inconsistent)
 }
 
 /// A payment whose row is locked until the transaction ends.
@@ -346,7 +369,7 @@ async fn attach(
         (None, None) => AttachOutcome::Saved,
         (known, owner) => {
             let detail = json!({"reference": reference, "has": known, "owner": owner});
-            super::notices::raise(connection, "reference_conflict", &locked.id(), &detail, now).await?;
+            notices::raise(connection, "reference_conflict", &locked.id(), &detail, now).await?;
             return Ok(AttachOutcome::Conflict);
         }
     };
@@ -367,7 +390,7 @@ async fn attach(
     .await
     .map_err(error)?;
     // Webhooks that came before the reference was saved were told to come again; nobody need look.
-    super::notices::close_watch(connection, "unknown_reference", reference, now).await?;
+    notices::close_watch(connection, "unknown_reference", reference, now).await?;
     Ok(outcome)
 }
 
@@ -381,6 +404,7 @@ pub(super) async fn fail(
 ) -> Result<()> {
     let Step::To(next) = locked.view.state.on(PaymentFact::Declined) else { return Ok(()) };
     hold_still(connection, locked.view.reservation).await?;
+    notices::close_watch(connection, PAYMENT_UNRESOLVED, &locked.id(), now).await?;
     sqlx::query("UPDATE payments SET state = $2, failure = $3, release_due = $4, changed_at = now() WHERE id = $1")
         .bind(locked.id())
         .bind(next.as_str())

@@ -258,7 +258,11 @@ impl Shop {
     }
 
     pub async fn incidents(&self) -> Vec<String> {
-        let open = self.owner.incidents(now()).await.unwrap();
+        self.incidents_at(now()).await
+    }
+
+    pub async fn incidents_at(&self, at: WallMs) -> Vec<String> {
+        let open = self.owner.incidents(at).await.unwrap();
         open.into_iter().map(|incident| incident.kind).collect()
     }
 
