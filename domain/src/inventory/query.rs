@@ -1,9 +1,11 @@
 //! What may be read. A reservation is read linearizably; maps and the catalogue from any replica's applied state.
 
 use super::event::FeedEntry;
+use super::outcome::Outcome;
 use super::record::{EventRecord, ReservationView, SectionPlan};
 use crate::ids::{
-    Attempt, Bucket, Epoch, EventId, GroupId, NodeId, Partition, PromotionCode, ReservationId, SectionId,
+    Attempt, Bucket, Epoch, EventId, GroupId, IdempotencyKey, NodeId, Partition, PromotionCode, ReservationId,
+    SectionId, UserId,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -40,6 +42,15 @@ pub enum Query {
     Placement,
     /// To meta: moves that are not done.
     Moves,
+    /// To R: what a Begin under this key was answered, if it ever was one. Opens nothing.
+    Answered {
+        /// Whose key.
+        user: UserId,
+        /// The key.
+        key: IdempotencyKey,
+        /// Of the request that is repeated now.
+        fingerprint: [u8; 16],
+    },
 }
 
 /// The answer.
@@ -76,6 +87,8 @@ pub enum Answer {
     Invalid(String),
     /// Moves that are not done.
     Moves(Vec<Move>),
+    /// What the key's Begin would be answered now; `None` where the key is not known.
+    Answered(Option<Box<Outcome>>),
 }
 
 /// One attempt to move a partition.

@@ -35,6 +35,9 @@ impl Group {
                     Query::Reservation(id) => Answer::Reservation(judge.reservation(id, t).map(Box::new)),
                     Query::Live(ids) => Answer::Live(judge.live(ids, t)),
                     Query::Records => Answer::Records(judge.reservations(t)),
+                    Query::Answered { user, key, fingerprint } => {
+                        Answer::Answered(judge.answered(user, key, fingerprint, t).map(Box::new))
+                    }
                     _ => feed_of(copy, query),
                 }
             }

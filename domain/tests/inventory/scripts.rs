@@ -45,7 +45,7 @@ impl goldenscript::Runner for Runner {
         let mut args = command.consume_args();
         let text = match command.name.as_str() {
             "hall" | "section" | "floor" | "bucket" | "promotion" => self.create(&command.name, &mut args)?,
-            "hold" | "best" | "preview" => self.begin(&command.name, &mut args)?,
+            "hold" | "best" | "preview" | "answered" => self.begin(&command.name, &mut args)?,
             "accept" | "extend" | "pay" | "cancel" | "refund" | "ledger" => self.checkout(&command.name, &mut args)?,
             "vote" | "ack" => self.answer(&command.name, &mut args)?,
             "prepare" | "release" | "sell" | "return" | "watermark" => self.participate(&command.name, &mut args)?,
@@ -173,6 +173,14 @@ impl Runner {
         begin.note = note.map(str::to_owned);
         let bucket = bucket.unwrap_or_else(|| begin.bucket(1));
         let partition = Partition::Checkouts { event: EVENT, bucket };
+        if name == "answered" {
+            let Begin { user, key, fingerprint, .. } = begin;
+            return match self.world.query(&partition, &Query::Answered { user, key, fingerprint }) {
+                Answer::Answered(Some(outcome)) => Ok(self.said(&outcome)),
+                Answer::Answered(None) => Ok("never asked\n".into()),
+                other => Ok(format!("{other:?}\n")),
+            };
+        }
         let command = Command::Checkout(Checkout::Begin(Box::new(begin)));
         if name == "preview" {
             let request = Request { partition, command };

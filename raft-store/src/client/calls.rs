@@ -1,7 +1,9 @@
 //! One typed call for each thing that a fan, the settlement or an operator asks of the store.
 
 use super::{Client, ClientError, Freshness, PublishError};
-use domain::ids::{EventId, Partition, PaymentId, PromotionCode, RefundId, ReservationId, SeatRef, SectionId, UserId};
+use domain::ids::{
+    EventId, IdempotencyKey, Partition, PaymentId, PromotionCode, RefundId, ReservationId, SeatRef, SectionId, UserId,
+};
 use domain::inventory::command::{Begin, Checkout, Manage, Meta};
 use domain::inventory::query::{Owner, SeatMap, Stock};
 use domain::inventory::record::EventStatus;
@@ -95,6 +97,23 @@ impl Client {
             Ok(other) => unexpected(other),
             Err(ClientError::NoSuchEvent(_) | ClientError::Invalid(_)) => Ok(None),
             Err(error) => Err(error),
+        }
+    }
+
+    /// What a Begin of this user under this key was answered, as a repetition would be told now, linearizable; `None` if
+    /// there never was one. Opens nothing.
+    pub async fn answered(
+        &self,
+        event: EventId,
+        user: UserId,
+        key: IdempotencyKey,
+        fingerprint: [u8; 16],
+    ) -> Result<Option<Outcome>, ClientError> {
+        let bucket = user.bucket(self.router.event_placement(event).await?.buckets);
+        let question = Query::Answered { user, key, fingerprint };
+        match self.query(Partition::Checkouts { event, bucket }, question, Freshness::Linearizable).await? {
+            Answer::Answered(outcome) => Ok(outcome.map(|outcome| *outcome)),
+            other => unexpected(other),
         }
     }
 

@@ -73,6 +73,32 @@ impl Checkouts {
         self.keys.contains_key(&(user.clone(), key.clone()))
     }
 
+    /// What a repetition of the key's Begin would be answered at `t`, changing nothing; `None` if the key is not known,
+    /// so that whoever may open nothing is told what was opened, and opens nothing.
+    pub(in crate::inventory) fn answered(
+        &self,
+        user: &UserId,
+        key: &IdempotencyKey,
+        fingerprint: &[u8; 16],
+        t: Ticks,
+    ) -> Option<Outcome> {
+        let known = self.keys.get(&(user.clone(), key.clone()))?;
+        if known.fingerprint != *fingerprint {
+            return Some(Outcome::Refused(Refusal::KeyReused));
+        }
+        Some(match &known.answer {
+            Answered::Refused(refusal) => Outcome::Refused(refusal.clone()),
+            Answered::Record(id) => match self.records.get(id) {
+                // What no entry has aborted yet is aborted by the next one.
+                Some(record) if record.status_at(t) == Status::Aborted => {
+                    Outcome::Refused(record.refusal.clone().unwrap_or(Refusal::PrepareTimeout))
+                }
+                Some(record) => Outcome::Reservation(Box::new(record.view(*id, t))),
+                None => Outcome::Unknown,
+            },
+        })
+    }
+
     /// Whether nothing but the seats could refuse this Begin; for advice.
     pub(in crate::inventory) fn would_admit(&self, begin: &Begin, now: Now) -> bool {
         wants(begin).is_ok_and(|wants| self.admit(begin, wants.count, now).is_ok())
