@@ -1,13 +1,17 @@
 //! Least privilege: each role does its own work, and cannot do another's.
 
 use crate::support::Server;
-use domain::ids::{Bucket, EventId, PaymentId, ReservationId};
+use domain::ids::{Bucket, EventId, PaymentId, ReservationId, SeatIndex, SeatRef, SectionId};
+use domain::inventory::record::QuotedSeat;
 use domain::money::{Currency, Minor};
 use domain::order::refund::RefundReason;
+use domain::order::ticket_id;
 use domain::order::webhook::{ProviderEvent, ProviderFact};
 use domain::time::WallMs;
 use ledger::payments::{BeginOutcome, BeginPayment, WebhookOutcome};
-use ledger::{Audit, Catalogue, LedgerError, Notices, Outbox, Payments, Refunds, Settlement, Tickets};
+use ledger::settlement::SettleOutcome;
+use ledger::wallets::{DeviceGrant, DeviceRemoval};
+use ledger::{Audit, Catalogue, LedgerError, Notices, Outbox, Payments, Refunds, Settlement, Tickets, Wallets};
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
@@ -82,6 +86,31 @@ async fn each_role_does_its_own_work_only() {
     refused("webhook begins payments", webhook.begin_payment(&other()).await);
     refused("webhook reads the catalogue", webhook.events().await);
     refused("relay begins payments", relay.begin_payment(&BeginPayment { payment: PaymentId(8), ..other() }).await);
+}
+
+/// The buy plane may give a ticket another secret, and the relay may remove what was handled long ago; others may not.
+#[tokio::test(flavor = "multi_thread")]
+async fn devices_and_old_rows_are_removed_by_those_who_may() {
+    let server = Server::start(false).await;
+    let [buy, webhook, relay] = ["buy", "webhook", "relay"].map(|role| server.ledger(&format!("encore_{role}")));
+    let seat = SeatRef { section: SectionId(0), seat: SeatIndex(0) };
+    buy.begin_payment(&request()).await.unwrap();
+    relay.attach_reference(PAYMENT, "pi_7", None, NOW).await.unwrap();
+    webhook.record_event(&captured(), NOW).await.unwrap();
+    let sold = [QuotedSeat { seat, gross: Minor(100), discount: Minor(0) }];
+    let SettleOutcome::Booked(booking) = relay.settle_paid(PAYMENT, &sold, NOW).await.unwrap() else {
+        panic!("it was captured");
+    };
+    relay.issue_tickets(1, booking, &[(seat, vec![7; 60])], NOW).await.unwrap();
+    let ticket = ticket_id(booking, seat);
+    let given = buy.grant_device(ticket, "phone", NOW).await.unwrap();
+    assert!(matches!(given, DeviceGrant::Granted { .. }), "{given:?}");
+    refused("webhook removes devices", webhook.revoke_device(ticket, "phone", &[8; 60], NOW).await);
+    assert_eq!(buy.revoke_device(ticket, "phone", &[8; 60], NOW).await.unwrap(), DeviceRemoval::Removed);
+    assert_eq!(buy.ticket(ticket).await.unwrap().unwrap().secret_version, 2);
+    relay.prune(NOW, 10).await.unwrap();
+    refused("buy prunes", buy.prune(NOW, 10).await);
+    refused("webhook prunes", webhook.prune(NOW, 10).await);
 }
 
 fn other() -> BeginPayment {
