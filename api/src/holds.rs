@@ -1,7 +1,8 @@
 //! One hold: the lease is live, the store judges, the outcome is told.
 //!
-//! The waiting room may refuse and never grants: without its word nothing is asked of the store, and with it the store
-//! still decides. The work runs to its end even if the client is gone.
+//! The waiting room may refuse and never grants: without its word no hold is opened, and with it the store still decides.
+//! What was answered before is answered again without it: a fan whose pass has ended meanwhile is told what became of his
+//! request. The work runs to its end even if the client is gone.
 
 use crate::error::HttpError;
 use crate::refusal::Asked;
@@ -11,7 +12,7 @@ use crate::wire::wall_now;
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use domain::ids::{IdempotencyKey, PromotionCode, UserId};
+use domain::ids::{IdempotencyKey, PassId, PromotionCode, UserId};
 use domain::inventory::command::{Begin, Cart, Purpose};
 use domain::inventory::{EventRecord, Outcome, ReservationView, Status};
 use domain::pass::PassClaims;
@@ -35,28 +36,32 @@ pub struct Wish {
     pub promotion: Option<PromotionCode>,
     /// A shorter hold than the event's.
     pub hold_ttl_ms: Option<u32>,
-    /// The verified pass.
-    pub pass: PassClaims,
 }
 
+/// The verified pass, or why there is none.
+pub type Shown = Result<PassClaims, HttpError>;
+
 /// Hold it, to the end.
-pub async fn hold(state: Arc<BuyState>, wish: Wish) -> Result<Response, HttpError> {
-    let work = tokio::spawn(async move { decide(&state, wish).await });
+pub async fn hold(state: Arc<BuyState>, pass: Shown, wish: Wish) -> Result<Response, HttpError> {
+    let work = tokio::spawn(async move { decide(&state, pass, wish).await });
     work.await.map_err(|error| {
         tracing::error!(%error, "a hold did not finish");
         HttpError::internal()
     })?
 }
 
-async fn decide(state: &BuyState, wish: Wish) -> Result<Response, HttpError> {
-    check_lease(state, &wish).await?;
+async fn decide(state: &BuyState, pass: Shown, wish: Wish) -> Result<Response, HttpError> {
+    let pass = match admitted(state, &wish, pass).await {
+        Ok(pass) => pass,
+        Err(refused) => return answered_before(state, &wish, refused).await,
+    };
     let begin = Begin {
         key: wish.key.clone(),
         fingerprint: wish.fingerprint,
         user: wish.user.clone(),
         cart: wish.cart.clone(),
         promotion: wish.promotion.clone(),
-        pass: Some(wish.pass.jti.clone()),
+        pass: Some(pass),
         sent_at: wall_now(),
         hold_ttl_ms: wish.hold_ttl_ms,
         purpose: Purpose::Checkout,
@@ -68,10 +73,20 @@ async fn decide(state: &BuyState, wish: Wish) -> Result<Response, HttpError> {
     answer(state, &wish, outcome?).await
 }
 
-async fn check_lease(state: &BuyState, wish: &Wish) -> Result<(), HttpError> {
-    let asked = state.leases.check(wish.event.id, wish.user.clone(), wish.pass.jti.clone()).await;
-    match asked {
-        Ok(Lease::Live) => Ok(()),
+/// The same request was decided before: its answer, as it stands now. Otherwise `refused`, for nothing new is opened.
+async fn answered_before(state: &BuyState, wish: &Wish, refused: HttpError) -> Result<Response, HttpError> {
+    let (user, key) = (wish.user.clone(), wish.key.clone());
+    match state.store.answered(wish.event.id, user, key, wish.fingerprint).await? {
+        Some(Outcome::Unknown) | None => Err(refused),
+        Some(outcome) => answer(state, wish, outcome).await,
+    }
+}
+
+/// The id of the pass, if its owner is inside with it.
+async fn admitted(state: &BuyState, wish: &Wish, pass: Shown) -> Result<PassId, HttpError> {
+    let pass = pass?.jti;
+    match state.leases.check(wish.event.id, wish.user.clone(), pass.clone()).await {
+        Ok(Lease::Live) => Ok(pass),
         Ok(Lease::None) => Err(HttpError::pass_invalid("you are not inside, or your time inside is over")),
         Ok(Lease::OtherPass) => Err(HttpError::pass_invalid("you were given a newer pass")),
         Err(error) => {

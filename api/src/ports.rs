@@ -36,6 +36,14 @@ pub trait Store: Send + Sync + 'static {
     fn watch(&self, event: EventId) -> BoxStream<'static, WatchItem>;
     /// Open a reservation.
     fn begin(&self, event: EventId, begin: Begin) -> FromStore<'_, Outcome>;
+    /// What opening one under this key was answered, linearizable; opens nothing.
+    fn answered(
+        &self,
+        event: EventId,
+        user: UserId,
+        key: IdempotencyKey,
+        fingerprint: [u8; 16],
+    ) -> FromStore<'_, Option<Outcome>>;
     /// End one.
     fn cancel(&self, reservation: ReservationId, user: Option<UserId>) -> FromStore<'_, Outcome>;
     /// Read one, linearizable.
@@ -65,6 +73,15 @@ impl Store for Client {
     }
     fn begin(&self, event: EventId, begin: Begin) -> FromStore<'_, Outcome> {
         Box::pin(Client::begin(self, event, begin))
+    }
+    fn answered(
+        &self,
+        event: EventId,
+        user: UserId,
+        key: IdempotencyKey,
+        fingerprint: [u8; 16],
+    ) -> FromStore<'_, Option<Outcome>> {
+        Box::pin(Client::answered(self, event, user, key, fingerprint))
     }
     fn cancel(&self, reservation: ReservationId, user: Option<UserId>) -> FromStore<'_, Outcome> {
         Box::pin(Client::cancel(self, reservation, user))

@@ -6,20 +6,18 @@ use crate::config::Config;
 use crate::error::HttpError;
 use crate::handlers::{
     admin, best_available, blocks, config_json, events, layout, openapi, pages, payments, reservations, seats, stream,
-    tickets, webhooks,
+    tickets, waiting_room, webhooks,
 };
 use crate::limiter::Limiter;
 use crate::live::Hub;
 use crate::metrics::Metrics;
 use crate::planes::{Admin, Browse, Buy, Webhook};
-use crate::ports::{Books, LeaseBook, Store};
 use crate::wire::catalogue::PageConfig;
 use axum::Router;
 use axum::http::HeaderValue;
 use domain::ids::UserId;
-use ledger::Sealer;
 use queue::token::Verifier;
-use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -43,28 +41,25 @@ pub struct BrowseState {
     pub seats_cache: HeaderValue,
 }
 
-/// What buying knows.
+/// What buying knows: what the plane was given, and what is made from it here.
 pub struct BuyState {
+    plane: Buy,
     /// Names for ids.
     pub catalogue: Arc<Catalogue>,
-    /// The judge.
-    pub store: Arc<dyn Store>,
-    /// Verifies fans.
-    pub fans: Arc<Verifier>,
-    /// Verifies passes.
-    pub passes: Arc<Verifier>,
-    /// Who is inside.
-    pub leases: Arc<dyn LeaseBook>,
-    /// Payments and tickets.
-    pub ledger: Arc<dyn Books>,
-    /// Opens tickets' secrets.
-    pub sealer: Arc<Sealer>,
     /// How often a user may ask.
     pub limiter: Limiter,
     /// For the time that holds take.
     pub metrics: Metrics,
     /// How long paying waits for the client secret.
     pub client_secret_wait: Duration,
+}
+
+impl Deref for BuyState {
+    type Target = Buy;
+
+    fn deref(&self) -> &Buy {
+        &self.plane
+    }
 }
 
 impl BuyState {
@@ -80,22 +75,19 @@ impl Verifies for Arc<BuyState> {
     }
 }
 
-/// What the webhook plane knows.
-pub struct WebhookState {
-    /// Where the provider's word is recorded.
-    pub ledger: Arc<dyn Books>,
-    /// Active secrets by provider.
-    pub secrets: BTreeMap<String, Vec<Vec<u8>>>,
-}
-
-/// What the operators' listener knows.
+/// What the operators' listener knows: what it was given, and names for ids.
 pub struct AdminState {
+    plane: Admin,
     /// Names for ids, and the store.
     pub catalogue: Arc<Catalogue>,
-    /// Verifies operators.
-    pub operators: Arc<Verifier>,
-    /// For refunds.
-    pub ledger: Option<Arc<dyn Books>>,
+}
+
+impl Deref for AdminState {
+    type Target = Admin;
+
+    fn deref(&self) -> &Admin {
+        &self.plane
+    }
 }
 
 impl Verifies for Arc<AdminState> {
@@ -126,7 +118,7 @@ fn buy_routes() -> OpenApiRouter<Arc<BuyState>> {
         .routes(routes!(tickets::wallet, tickets::remove_device))
 }
 
-fn webhook_routes() -> OpenApiRouter<Arc<WebhookState>> {
+fn webhook_routes() -> OpenApiRouter<Arc<Webhook>> {
     OpenApiRouter::new().routes(routes!(webhooks::payment_event))
 }
 
@@ -146,13 +138,14 @@ fn common_routes() -> OpenApiRouter {
     OpenApiRouter::new().routes(routes!(openapi::openapi_json))
 }
 
-/// The description of all public planes, the same wherever it is asked for.
+/// The description of all public planes and of the waiting room, the same wherever it is asked for.
 pub fn public_document() -> &'static OpenApi {
     static DOCUMENT: LazyLock<OpenApi> = LazyLock::new(|| {
         let mut document = openapi::described("Encore", browse_routes());
         document.merge(openapi::described("Encore", buy_routes()));
         document.merge(openapi::described("Encore", webhook_routes()));
         document.merge(openapi::described("Encore", common_routes()));
+        document.merge(<waiting_room::WaitingRoom as utoipa::OpenApi>::openapi());
         document
     });
     &DOCUMENT
@@ -189,13 +182,8 @@ pub fn browse(plane: &Browse, config: &Config, metrics: &Metrics, shutdown: Canc
 /// The buy plane.
 pub fn buy(plane: &Buy, config: &Config, metrics: &Metrics) -> Router {
     let state = Arc::new(BuyState {
+        plane: plane.clone(),
         catalogue: Arc::new(Catalogue::new(plane.store.clone(), config)),
-        store: plane.store.clone(),
-        fans: plane.fans.clone(),
-        passes: plane.passes.clone(),
-        leases: plane.leases.clone(),
-        ledger: plane.ledger.clone(),
-        sealer: plane.sealer.clone(),
         limiter: Limiter::new(config.user_mutations_per_minute),
         metrics: metrics.clone(),
         client_secret_wait: Duration::from_millis(config.client_secret_wait_ms),
@@ -205,16 +193,12 @@ pub fn buy(plane: &Buy, config: &Config, metrics: &Metrics) -> Router {
 
 /// The webhook plane.
 pub fn webhook(plane: &Webhook) -> Router {
-    let state = Arc::new(WebhookState { ledger: plane.ledger.clone(), secrets: plane.secrets.clone() });
-    Router::from(webhook_routes().with_state(state))
+    Router::from(webhook_routes().with_state(Arc::new(plane.clone())))
 }
 
 /// The operators' listener.
 pub fn admin(plane: &Admin, config: &Config) -> Router {
-    let state = Arc::new(AdminState {
-        catalogue: Arc::new(Catalogue::new(plane.store.clone(), config)),
-        operators: plane.operators.clone(),
-        ledger: plane.ledger.clone(),
-    });
+    let catalogue = Arc::new(Catalogue::new(plane.store.clone(), config));
+    let state = Arc::new(AdminState { plane: plane.clone(), catalogue });
     Router::from(admin_routes().with_state(state))
 }

@@ -52,7 +52,7 @@ pub async fn best_available(
     check(&request)?;
     let promotion = cart::promotion(request.promotion.as_ref())?;
     let event = state.catalogue.event(wanted).await?;
-    let pass = auth::pass(&headers, &state.passes, wanted, &fan.user)?;
+    let pass = auth::pass(&headers, &state.passes, wanted, &fan.user);
     let hold_ttl_ms = cart::hold_ttl_ms(request.hold_duration_seconds, &event)?;
     let sections = sections(&state, &event, &request.preferences).await?;
     if sections.is_empty() {
@@ -66,7 +66,7 @@ pub async fn best_available(
         max_price: request.preferences.max_price_cents.map(Minor),
     });
     let fingerprint = fingerprint(&Method::POST, &format!("/api/v1/events/{wanted}/best-available"), &request);
-    hold(state, Wish { event, user: fan.user, key, fingerprint, cart, promotion, hold_ttl_ms, pass }).await
+    hold(state, pass, Wish { event, user: fan.user, key, fingerprint, cart, promotion, hold_ttl_ms }).await
 }
 
 fn check(request: &BestAvailableRequest) -> Result<(), HttpError> {

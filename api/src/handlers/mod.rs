@@ -13,6 +13,7 @@ pub mod reservations;
 pub mod seats;
 pub mod stream;
 pub mod tickets;
+pub mod waiting_room;
 pub mod webhooks;
 
 use crate::error::HttpError;

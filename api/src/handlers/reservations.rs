@@ -30,7 +30,8 @@ use std::sync::Arc;
         (status = 201, description = "Held", body = Reservation),
         (status = 400, description = "INVALID_JSON, IDEMPOTENCY_KEY_REQUIRED", body = Problem),
         (status = 401, body = Problem),
-        (status = 403, description = "QUEUE_TOKEN_INVALID, QUEUE_TOKEN_USED", body = Problem),
+        (status = 403, description = "QUEUE_TOKEN_INVALID, QUEUE_TOKEN_USED; a request that was decided before is answered \
+            as it was also when its pass has ended", body = Problem),
         (status = 404, description = "EVENT_NOT_FOUND", body = Problem),
         (status = 409, description = "SEAT_UNAVAILABLE {unavailable_seats, suggestion, final}, CHECKOUT_ALREADY_OPEN \
             {reservation}, IDEMPOTENCY_KEY_REUSED, TICKET_LIMIT, PROMOTION_EXHAUSTED, PROMOTION_USED, NOT_ON_SALE, \
@@ -51,14 +52,14 @@ pub async fn reserve(
     cart::check_size(&request.seats, &request.places, limits::CART_SEATS)?;
     let promotion = cart::promotion(request.promotion.as_ref())?;
     let event = state.catalogue.event(EventId(request.event_id)).await?;
-    let pass = auth::pass(&headers, &state.passes, event.id, &fan.user)?;
+    let pass = auth::pass(&headers, &state.passes, event.id, &fan.user);
     let hold_ttl_ms = cart::hold_ttl_ms(request.hold_duration_seconds, &event)?;
     let cart = cart::resolve(&state.catalogue, &event, &request.seats, &request.places).await?;
     // The order in which seats are listed is not part of the wish.
     request.seats.sort_unstable();
     request.places.sort_unstable();
     let fingerprint = fingerprint(&Method::POST, "/api/v1/reservations", &request);
-    hold(state, Wish { event, user: fan.user, key, fingerprint, cart, promotion, hold_ttl_ms, pass }).await
+    hold(state, pass, Wish { event, user: fan.user, key, fingerprint, cart, promotion, hold_ttl_ms }).await
 }
 
 /// The record, as it stands now.

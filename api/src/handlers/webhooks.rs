@@ -6,7 +6,7 @@
 use super::At;
 use crate::body::Raw;
 use crate::error::HttpError;
-use crate::router::WebhookState;
+use crate::planes::Webhook;
 use crate::wire::payment::WebhookReceipt;
 use crate::wire::problem::Problem;
 use crate::wire::wall_now;
@@ -38,7 +38,7 @@ const SIGNATURE: &str = "stripe-signature";
     )
 )]
 pub async fn payment_event(
-    State(state): State<Arc<WebhookState>>,
+    State(state): State<Arc<Webhook>>,
     At(provider): At<String>,
     headers: HeaderMap,
     Raw(body): Raw,

@@ -55,3 +55,27 @@ async fn a_payment_is_begun_once_whatever_the_clicks() -> Result<()> {
     })
     .await
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fan_who_lost_the_answer_to_a_hold_and_the_pass_finds_the_hold_again() -> Result<()> {
+    let sale = Sale::of(Event::new().section("Block 1", 1, 10)).start().await?;
+    let fan = sale.fan("alice");
+    let pass = sale.pass(&fan).await?;
+    let seats = sale.row("Block 1", "1", 1..=2);
+    let held = fan.hold(1, &seats, &pass, "lost").await?.expect(201)?;
+    // Another device knows the login only.
+    let device = sale.fan("alice").through(1);
+    let standing = device.join(1).await?.expect(200)?;
+    assert_eq!((standing.text("state"), standing.text("token")), ("checkout", ""), "{}", standing.body);
+    assert_eq!(standing.text("reservation_id"), held.text("reservation_id"));
+    let found = device.reservation(standing.text("reservation_id")).await?.expect(200)?;
+    assert_eq!((found.text("status"), &found.body["seats"]), ("held", &held.body["seats"]));
+    // And one who has the pass still, but not the key, is shown the open checkout instead of a second one.
+    let again = device.hold(1, &seats, &pass, "another-key").await?;
+    assert_eq!((again.status, again.error()), (409, "CHECKOUT_ALREADY_OPEN"), "{}", again.body);
+    assert_eq!(again.body["reservation"]["reservation_id"], held.body["reservation_id"]);
+    assert_eq!(sale.buy(&device, &found.body, "tok_visa").await?, "succeeded");
+    // To anybody else the name opens nothing.
+    assert_eq!(sale.fan("mallory").reservation(held.text("reservation_id")).await?.status, 404);
+    sale.audit().await
+}

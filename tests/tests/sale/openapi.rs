@@ -42,6 +42,9 @@ async fn the_description_is_served_and_holds_together() -> Result<()> {
         "/api/v1/tickets/{id}",
         "/api/v1/tickets/{id}/wallet",
         "/api/v1/webhooks/payments/{provider}",
+        "/api/v1/events/{id}/queue/join",
+        "/api/v1/events/{id}/queue/status",
+        "/api/v1/events/{id}/queue/ws",
     ] {
         let operations = paths.get(path).with_context(|| format!("{path} is not described"))?;
         for (method, operation) in operations.as_object().context("operations")? {
@@ -57,6 +60,13 @@ async fn the_description_is_served_and_holds_together() -> Result<()> {
             assert_eq!(given, named, "{method} {path}: each part of the path is a required parameter");
         }
     }
+    // The waiting room is another process than the one that describes it: what it says is what is described.
+    let said = sale.fan("anybody").join(1).await?.expect(200)?.body;
+    let said: Vec<&String> = said.as_object().context("an object")?.keys().collect();
+    let described = &document["components"]["schemas"]["QueueStanding"]["properties"];
+    let described: Vec<&String> = described.as_object().context("its fields")?.keys().collect();
+    assert_eq!(said, described);
+
     let mut found = Vec::new();
     references(&document, &mut found);
     assert!(!found.is_empty());
