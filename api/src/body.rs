@@ -1,4 +1,4 @@
-//! Reading a request: JSON bodies and queries, with errors that name the field.
+//! Reading a request: JSON bodies and queries, with errors that name the field. An object must be written as an object.
 
 use crate::error::HttpError;
 use axum::body::Bytes;
@@ -6,14 +6,16 @@ use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use futures::StreamExt;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use serde_json::error::Category;
 
 /// A body of `application/json` that is a `T` and nothing besides.
 #[derive(Debug)]
 pub struct Parsed<T>(pub T);
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Parsed<T> {
+impl<T: DeserializeOwned + Serialize, S: Send + Sync> FromRequest<S> for Parsed<T> {
     type Rejection = HttpError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, HttpError> {
@@ -68,7 +70,7 @@ fn is_json(headers: &HeaderMap) -> bool {
     kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
 }
 
-fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, HttpError> {
+fn parse<T: DeserializeOwned + Serialize>(bytes: &[u8]) -> Result<T, HttpError> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let path = error.path().to_string();
@@ -79,7 +81,28 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, HttpError> {
         }
     })?;
     reader.end().map_err(HttpError::broken_json)?;
-    Ok(value)
+    let written: Value = serde_json::from_slice(bytes).map_err(HttpError::broken_json)?;
+    let meant = serde_json::to_value(&value).expect("wire types always serialize");
+    match listed("", &written, &meant) {
+        Some(path) => Err(HttpError::invalid_field(&path, "this must be an object, and is a list")),
+        None => Ok(value),
+    }
+}
+
+/// Where a list stands for an object: to serde the values of a struct, in order and without their names, are the struct.
+fn listed(path: &str, written: &Value, meant: &Value) -> Option<String> {
+    match (written, meant) {
+        (Value::Array(_), Value::Object(_)) => Some(path.to_owned()),
+        (Value::Array(written), Value::Array(meant)) => {
+            let mut each = written.iter().zip(meant).enumerate();
+            each.find_map(|(index, (written, meant))| listed(&format!("{path}[{index}]"), written, meant))
+        }
+        (Value::Object(written), Value::Object(meant)) => meant.iter().find_map(|(name, meant)| {
+            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            listed(&path, written.get(name)?, meant)
+        }),
+        _ => None,
+    }
 }
 
 /// The sentence without the position, which says nothing to who built the body by a program.
@@ -133,6 +156,9 @@ mod tests {
             (r#"{"event_id":1,"seats":[{"section":"A","row":1,"seat":"1"}]}"#, 422, "seats[0].row"),
             (r#"{"event_id":1,"seats":[{"section":"A","row":"1","seat":"1","price":0}]}"#, 422, "seats[0].price"),
             (r#"{"event_id":1,"event_id":2}"#, 422, "event_id"),
+            (r#"[1,[],[]]"#, 422, "INVALID_FIELD"),
+            (r#"{"event_id":1,"seats":[{"section":"A","row":"1","seat":"1"},["A","1","2"]]}"#, 422, "seats[1]"),
+            (r#"{"event_id":1,"places":[["Floor",2]]}"#, 422, "places[0]"),
         ];
         for (body, status, named) in cases {
             let error = refused(body);
