@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-/// However busy a section is, its map is not pulled more often than this.
+/// However far ahead of this process a client says to be, a map is not pulled more often than this for it.
 const BUSY_REFRESH: Duration = Duration::from_millis(100);
 
 /// Geometry by event, section and version of the plan: immutable once it is known.
@@ -73,15 +73,16 @@ impl Catalogue {
         Ok(slot.get(|_, _| true, || self.store.plan(event.id, section)).await?)
     }
 
-    /// The state of a section's seats: of at least `wanted` if that can be had now.
+    /// The state of a section's seats: of at least `wanted` if that can be had now, and never of less than what was
+    /// announced here before the question. Whoever opens a stream or is told to pull is told of that change no more.
     pub async fn seat_map(&self, event: EventId, section: SectionId, wanted: u64) -> Result<Arc<SeatMap>, HttpError> {
         use std::sync::atomic::Ordering::Relaxed;
         let slot = entry(&self.maps, (event, section));
         let known = slot.known.load(Relaxed);
         let good = |map: &SeatMap, age: Duration| {
-            age < BUSY_REFRESH && map.version >= wanted.min(known)
-                || age < self.seats_refresh && map.version >= wanted.max(known)
+            age < BUSY_REFRESH && map.version >= known || age < self.seats_refresh && map.version >= wanted.max(known)
         };
+        let does = |map: &SeatMap| map.version >= known;
         let load = || async {
             // What a client claims to have seen is not waited for: only what the store itself announced.
             let map = self.store.seat_map(event, section, known).await?;
@@ -90,7 +91,7 @@ impl Catalogue {
                 _ => Ok(map),
             }
         };
-        let map = slot.map.get(good, load).await?;
+        let map = slot.map.get_or(good, does, load).await?;
         slot.known.fetch_max(map.version, Relaxed);
         Ok(map)
     }

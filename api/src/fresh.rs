@@ -1,7 +1,7 @@
 //! One value kept in memory and refilled by one caller at a time.
 //!
-//! Whoever finds the value old and nobody refilling refills it; the others take what there is. When the refill fails, what
-//! is there is served on: for browsing, an old answer is better than none.
+//! Whoever finds the value old and nobody refilling refills it; the others take what there is, if it will do meanwhile, or
+//! else wait a little. When the refill fails, what is there is served on: for browsing, an old answer is better than none.
 
 use raft_store::client::ClientError;
 use std::future::Future;
@@ -11,6 +11,9 @@ use tokio::sync::Mutex;
 
 /// After a failed refill nobody tries again before this.
 const AFTER_FAILURE: Duration = Duration::from_millis(500);
+
+/// How long anybody waits for another's refill while there is a value.
+const WAIT: Duration = Duration::from_secs(1);
 
 /// A value with its age.
 pub struct Fresh<T> {
@@ -44,16 +47,35 @@ impl<T> Fresh<T> {
     where
         F: Future<Output = Result<T, ClientError>>,
     {
+        self.get_or(good, |_| true, load).await
+    }
+
+    /// The same, where only a value that `does` is taken while somebody else refills: a refill that is under way may have
+    /// been asked for before the change that this caller was told of.
+    pub async fn get_or<F>(
+        &self,
+        good: impl Fn(&T, Duration) -> bool,
+        does: impl Fn(&T) -> bool,
+        load: impl FnOnce() -> F,
+    ) -> Result<Arc<T>, ClientError>
+    where
+        F: Future<Output = Result<T, ClientError>>,
+    {
         if let Some(value) = self.good(&good) {
             return Ok(value);
         }
         let _turn = match self.refill.try_lock() {
             Ok(turn) => turn,
             Err(_busy) => {
-                if let Some((value, _)) = self.peek() {
-                    return Ok(value);
+                let there = self.peek().map(|(value, _)| value);
+                match there {
+                    Some(value) if does(&value) => return Ok(value),
+                    Some(value) => match tokio::time::timeout(WAIT, self.refill.lock()).await {
+                        Ok(turn) => turn,
+                        Err(_elapsed) => return Ok(self.peek().map_or(value, |(newer, _)| newer)),
+                    },
+                    None => self.refill.lock().await,
                 }
-                self.refill.lock().await
             }
         };
         if let Some(value) = self.good(&good) {
@@ -108,6 +130,40 @@ mod tests {
         let answers = futures::future::join_all((0..50).map(|_| ask())).await;
         assert!(answers.into_iter().all(|answer| *answer.expect("a value") == 0));
         assert_eq!(loads.into_inner(), 1);
+    }
+
+    #[tokio::test]
+    async fn who_was_told_of_a_change_is_not_given_what_was_asked_for_before_it() {
+        let fresh = Arc::new(Fresh::default());
+        let version = Arc::new(AtomicU32::new(1));
+        let (asked, may_answer) = (Arc::new(tokio::sync::Notify::new()), Arc::new(tokio::sync::Notify::new()));
+        assert_eq!(fresh.get(|_, _| false, || async { Ok(1) }).await.map(|value| *value), Ok(1));
+        // Somebody refills: the store has answered with version 1, and the answer is on its way.
+        let slow = {
+            let (fresh, version) = (fresh.clone(), version.clone());
+            let (asked, may_answer) = (asked.clone(), may_answer.clone());
+            tokio::spawn(async move {
+                let load = || async {
+                    let read = version.load(Ordering::Relaxed);
+                    asked.notify_one();
+                    may_answer.notified().await;
+                    Ok(read)
+                };
+                fresh.get(|_, _| false, load).await.map(|value| *value)
+            })
+        };
+        asked.notified().await;
+        version.store(2, Ordering::Relaxed);
+        let told =
+            fresh.get_or(|value, _| *value >= 2, |value| *value >= 2, || async { Ok(version.load(Ordering::Relaxed)) });
+        let answer = async {
+            // Who was told of nothing takes what there is.
+            assert_eq!(fresh.get(|_, _| false, || async { Ok(9) }).await.map(|value| *value), Ok(1));
+            may_answer.notify_one();
+        };
+        let (told, ()) = tokio::join!(told, answer);
+        assert_eq!(told.map(|value| *value), Ok(2));
+        assert_eq!(slow.await.expect("it ends"), Ok(1));
     }
 
     #[tokio::test]
