@@ -72,6 +72,9 @@ pub enum TokenError {
     Pass(#[from] PassRefused),
 }
 
+/// The longest address that mail can be sent to.
+const MAX_EMAIL: usize = 254;
+
 /// Who a fan's token speaks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fan {
@@ -79,6 +82,8 @@ pub struct Fan {
     pub user: UserId,
     /// Whether the token carries the operator's role.
     pub operator: bool,
+    /// Where mail for this fan goes, if the identity provider says that it has verified the address.
+    pub email: Option<String>,
     /// The moment at which it stops being valid.
     pub expires: WallMs,
 }
@@ -118,6 +123,21 @@ struct FanClaims {
     exp: u64,
     nbf: Option<u64>,
     role: Option<String>,
+    /// Read with care: an odd address costs the fan the mail, never the login.
+    #[serde(default)]
+    email: serde_json::Value,
+    #[serde(default)]
+    email_verified: serde_json::Value,
+}
+
+impl FanClaims {
+    /// The address, only where the provider vouches for it: an address that anybody may type in is not where tickets go.
+    fn verified_email(&self) -> Option<String> {
+        let address = self.email.as_str().filter(|_| self.email_verified == true)?;
+        let (name, host) = address.rsplit_once('@')?;
+        let plain = address.len() <= MAX_EMAIL && address.chars().all(|c| !c.is_control() && !c.is_whitespace());
+        (plain && !name.is_empty() && !host.is_empty()).then(|| address.to_owned())
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -174,6 +194,7 @@ impl Verifier {
             return Err(TokenError::Foreign);
         }
         Ok(Fan {
+            email: claims.verified_email(),
             user: claims.sub,
             operator: claims.role.as_deref() == Some(OPERATOR),
             expires: WallMs(claims.exp.saturating_mul(1_000)),
@@ -284,9 +305,20 @@ impl Signer {
             exp: u64,
             #[serde(skip_serializing_if = "Option::is_none")]
             role: Option<&'a str>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            email: Option<&'a str>,
+            #[serde(skip_serializing_if = "std::ops::Not::not")]
+            email_verified: bool,
         }
-        let role = fan.operator.then_some(OPERATOR);
-        let claims = Claims { iss: issuer, aud: audience, sub: &fan.user, exp: fan.expires.0 / 1_000, role };
+        let claims = Claims {
+            iss: issuer,
+            aud: audience,
+            sub: &fan.user,
+            exp: fan.expires.0 / 1_000,
+            role: fan.operator.then_some(OPERATOR),
+            email: fan.email.as_deref(),
+            email_verified: fan.email.is_some(),
+        };
         self.sign(FAN_TYP, &claims).expect("the key signed at construction")
     }
 

@@ -24,7 +24,7 @@ async fn joining_needs_a_login() {
     room.send(|http| http.post(&url).header("authorization", "Basic YTpi")).await.refuses(401, "UNAUTHORIZED");
     room.send(|http| http.post(&url).header("authorization", "Bearer")).await.refuses(401, "UNAUTHORIZED");
     room.send(|http| http.post(&url).bearer_auth("a.b.c")).await.refuses(401, "UNAUTHORIZED");
-    let fan = Fan { user: user("alice"), operator: false, expires: WallMs(now().0 - 1_000) };
+    let fan = Fan { user: user("alice"), operator: false, email: None, expires: WallMs(now().0 - 1_000) };
     let sign = |signer: &Signer, aud: &str, fan: &Fan| signer.sign_fan(&room.config.fan_issuer, aud, fan);
     let expired = sign(&room.fans, &room.config.fan_audience, &fan);
     let fan = Fan { expires: WallMs(now().0 + 60_000), ..fan };
@@ -208,6 +208,34 @@ async fn trouble_at_the_provider_pauses_admission_and_the_dial_overrules_it() {
     let operator = room.token_as("olga", true);
     room.send(|http| http.put(url).bearer_auth(operator).body("{\"paused\": false}")).await;
     room.until_state(&alice, "admitted").await;
+    room.stop().await;
+}
+
+#[tokio::test]
+async fn slow_holds_let_fewer_in_and_the_next_admitter_goes_on_from_there() {
+    let redis = RedisServer::start().await;
+    let config = Config { batch: 10, ..config(&redis) };
+    let seats = Seats::with(gate(1_000));
+    seats.change(|state| state.load = Some(Load { hold_p99_ms: Some(450.0), provider_error_ratio: None }));
+    let room = Room::with(config.clone(), &seats).await;
+    let pace = || async {
+        let kept = redis.command(&["HGET", "encore:{e1}:meta", "pace"]).await;
+        let redis::Value::BulkString(text) = kept else { return None };
+        serde_json::from_slice::<serde_json::Value>(&text).unwrap()["batch"].as_f64()
+    };
+    assert_eq!(until("the pace is decided", pace).await, 8.0, "ten, less a fifth");
+    room.stop().await;
+    // It is the sale's, not the process's: another one does not begin with the configured batch again.
+    seats.change(|state| state.load = None);
+    let room = Room::with(config, &seats).await;
+    let mut sessions = Vec::new();
+    for number in 0..9 {
+        sessions.push(session(&room.join(&format!("fan-{number}")).await));
+    }
+    for waiting in &sessions {
+        room.until_state(waiting, "admitted").await;
+    }
+    assert_eq!(pace().await, Some(8.0));
     room.stop().await;
 }
 

@@ -22,7 +22,7 @@ fn verifier(signer: &Signer) -> Verifier {
 }
 
 fn alice() -> Fan {
-    Fan { user: "alice".parse().unwrap(), operator: false, expires: WallMs(NOW.0 + 60_000) }
+    Fan { user: "alice".parse().unwrap(), operator: false, email: None, expires: WallMs(NOW.0 + 60_000) }
 }
 
 fn claims() -> PassClaims {
@@ -66,6 +66,23 @@ fn a_provider_may_add_claims_and_audiences_but_not_leave_any_out() {
     let fan = |claims: serde_json::Value| verifier.fan(&signer.sign("JWT", &claims).unwrap(), NOW);
     let exp = SECOND + 5;
     assert!(fan(json!({"iss": "login", "aud": ["x", "encore"], "sub": "a", "exp": exp, "email": "a@b"})).is_ok());
+    let email = |email: serde_json::Value, verified: serde_json::Value| {
+        let claims = json!({"iss": "login", "aud": "encore", "sub": "a", "exp": exp, "email": email,
+            "email_verified": verified});
+        fan(claims).expect("an odd address costs nobody the login").email
+    };
+    assert_eq!(email(json!("a@example.org"), json!(true)).as_deref(), Some("a@example.org"));
+    for unverified in [json!(false), json!(null), json!("true"), json!(1)] {
+        assert_eq!(email(json!("a@example.org"), unverified), None);
+    }
+    let long = format!("{}@example.org", "a".repeat(254));
+    for odd in
+        [json!(7), json!("nobody"), json!("@x"), json!("x@"), json!("a@b\r\nBcc: c@d"), json!(long), json!(["a@b"])]
+    {
+        assert_eq!(email(odd.clone(), json!(true)), None, "{odd}");
+    }
+    let known = Fan { email: Some("alice@example.org".into()), ..alice() };
+    assert_eq!(verifier.fan(&signer.sign_fan("login", "encore", &known), NOW), Ok(known));
     assert_eq!(fan(json!({"iss": "login", "aud": ["x"], "sub": "a", "exp": exp})), Err(TokenError::Foreign));
     assert_eq!(fan(json!({"iss": "other", "aud": "encore", "sub": "a", "exp": exp})), Err(TokenError::Foreign));
     for lacking in [

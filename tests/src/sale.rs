@@ -58,6 +58,12 @@ impl Sale {
         Fan::new(name, token, self.http.clone(), doors(&self.stack))
     }
 
+    /// A fan whose identity provider vouches for no e-mail address.
+    pub fn fan_without_address(&self, name: &str) -> Fan {
+        let token = self.stack.secrets().token_without_address(name, Duration::from_secs(3_600));
+        Fan::new(name, token.expect("a name makes a token"), self.http.clone(), doors(&self.stack))
+    }
+
     /// An operator.
     pub fn operator(&self) -> Fan {
         let token = self.stack.secrets().token("olga", true, Duration::from_secs(3_600)).expect("a name makes a token");

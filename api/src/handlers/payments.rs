@@ -77,7 +77,8 @@ pub async fn pay(
         Status::Preparing | Status::Offered => return Err(not_held(&view)),
     }
     let event = state.catalogue.event(view.id.event).await?;
-    let begin = begin(&state, &event, &view, (key, digest), &request).await?;
+    let mut begin = begin(&state, &event, &view, (key, digest), &request).await?;
+    begin.email = fan.email;
     let outcome = state.ledger.begin_payment(begin).await?;
     answer(&state, outcome).await
 }

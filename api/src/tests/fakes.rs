@@ -8,7 +8,7 @@ use crate::ports::{FromStore, LeaseBook, LeasesDown, Store};
 use crate::wire::wall_now;
 use axum::Router;
 use domain::ids::{
-    Bucket, Epoch, EventId, GroupId, Partition, PassId, PromotionCode, ReservationId, SectionId, UserId,
+    Bucket, Epoch, EventId, GroupId, IdempotencyKey, Partition, PassId, PromotionCode, ReservationId, SectionId, UserId,
 };
 use domain::inventory::command::{Begin, Checkout, CheckoutRules, Entry, Manage, PriceRule, Request, Spec};
 use domain::inventory::group::Group;
@@ -136,6 +136,19 @@ impl Store for FakeStore {
         let outcome = self.apply(partition, Command::Checkout(Checkout::Begin(Box::new(begin))));
         self.answer(outcome)
     }
+    fn answered(
+        &self,
+        event: EventId,
+        user: UserId,
+        key: IdempotencyKey,
+        fingerprint: [u8; 16],
+    ) -> FromStore<'_, Option<Outcome>> {
+        let partition = Partition::Checkouts { event, bucket: user.bucket(2) };
+        match self.ask(&partition, &Query::Answered { user, key, fingerprint }) {
+            Answer::Answered(outcome) => self.answer(outcome.map(|outcome| *outcome)),
+            other => panic!("{other:?}"),
+        }
+    }
     fn cancel(&self, reservation: ReservationId, user: Option<UserId>) -> FromStore<'_, Outcome> {
         let cancel = Checkout::Cancel { reservation, user };
         let outcome = self.apply(reservation.partition(), Command::Checkout(cancel));
@@ -246,6 +259,11 @@ pub struct FakeLeases {
 }
 
 impl FakeLeases {
+    /// Nobody is inside any more.
+    pub fn forget(&self) {
+        self.inside.lock().expect("a lock").clear();
+    }
+
     fn if_up<T: Send + 'static>(&self, answer: T) -> BoxFuture<'_, Result<T, LeasesDown>> {
         let down = *self.down.lock().expect("a lock");
         Box::pin(ready(if down { Err(LeasesDown("stopped".into())) } else { Ok(answer) }))
@@ -264,6 +282,11 @@ impl LeaseBook for FakeLeases {
         self.inside.lock().expect("a lock").retain(|(inside, _)| *inside != user);
         self.if_up(())
     }
+}
+
+/// The address of each fan but one, who has none.
+fn address_of(user: &UserId) -> Option<String> {
+    (user.as_str() != "nomail").then(|| format!("{user}@example.org"))
 }
 
 /// A shop and the keys to it.
@@ -328,7 +351,7 @@ impl Shop {
     fn sign_in(&self, user: &str, operator: bool) -> String {
         let user = user.parse().expect("a user");
         let expires = WallMs(wall_now().0 + 600_000);
-        self.fans.sign_fan("idp", "encore", &Fan { user, operator, expires })
+        self.fans.sign_fan("idp", "encore", &Fan { email: address_of(&user), user, operator, expires })
     }
 
     /// Let a fan in, and give them a fresh pass.

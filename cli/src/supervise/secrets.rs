@@ -100,13 +100,34 @@ impl Secrets {
         Ok(Signer::from_pem(&self.pass_pem)?)
     }
 
-    /// A token as the identity provider would issue it, valid for this long.
+    /// A token as the identity provider would issue it, valid for this long, with the fan's verified address.
     pub fn token(&self, user: &str, operator: bool, valid: Duration) -> Result<String> {
         let user: UserId = user.parse()?;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let expires = WallMs(u64::try_from((now + valid).as_millis()).unwrap_or(u64::MAX));
-        Ok(self.fans()?.sign_fan(FAN_ISSUER, FAN_AUDIENCE, &Fan { user, operator, expires }))
+        let expires = until(valid);
+        Ok(self.fans()?.sign_fan(
+            FAN_ISSUER,
+            FAN_AUDIENCE,
+            &Fan { email: Some(address_of(&user)), user, operator, expires },
+        ))
     }
+
+    /// The same from an identity provider that knows no address.
+    pub fn token_without_address(&self, user: &str, valid: Duration) -> Result<String> {
+        let fan = Fan { user: user.parse()?, operator: false, email: None, expires: until(valid) };
+        Ok(self.fans()?.sign_fan(FAN_ISSUER, FAN_AUDIENCE, &fan))
+    }
+}
+
+/// The address that the demo's identity provider has for this fan; a domain that no mail ever leaves for.
+pub fn address_of(user: &UserId) -> String {
+    let name: String =
+        user.as_str().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(60).collect();
+    format!("{name}@example.org")
+}
+
+fn until(valid: Duration) -> WallMs {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    WallMs(u64::try_from((now + valid).as_millis()).unwrap_or(u64::MAX))
 }
 
 fn bytes() -> Result<[u8; 32]> {

@@ -1,4 +1,5 @@
-//! Messages to fans: written by the ledger, worded here, handed to a sink; each is retried on its own.
+//! Messages to fans: written by the ledger, worded here, handed to a sink; each is retried on its own. A fan whose address
+//! is not known gets no mail: the message stays with the fan's account, and no address is ever made up.
 
 mod sink;
 mod wording;
@@ -28,7 +29,11 @@ impl Notifier {
         let due = ledger.notices_due(now, BATCH).await?;
         let mut sent = 0;
         for notice in due {
-            let handed_over = match self.compose(ledger, &notice).await {
+            let Some(to) = notice.email.clone() else {
+                ledger.notice_sent(notice.id, now).await?;
+                continue;
+            };
+            let handed_over = match self.compose(ledger, &notice, to).await {
                 Ok(mail) => sink.send(&mail).await,
                 // The trouble of all of them, not of this one.
                 Err(StepError::Ledger(error)) if error.is_unavailable() => return Err(error.into()),
@@ -48,7 +53,7 @@ impl Notifier {
         Ok(sent)
     }
 
-    async fn compose<L: Ledger>(&mut self, ledger: &L, notice: &Notice) -> Result<Mail, StepError> {
+    async fn compose<L: Ledger>(&mut self, ledger: &L, notice: &Notice, to: String) -> Result<Mail, StepError> {
         let event = notice.payload["event"].as_u64().unwrap_or_default();
         if !self.titles.contains_key(&event) {
             let events = ledger.events().await?;
@@ -61,6 +66,6 @@ impl Notifier {
         };
         let title = self.titles.get(&event).map_or("your event", String::as_str);
         let Wording { subject, body } = wording::of(notice, title, &tickets);
-        Ok(Mail { to: notice.email.clone(), user: notice.user.clone(), subject, body, message: notice.id })
+        Ok(Mail { to, subject, body, message: notice.id })
     }
 }

@@ -1,6 +1,5 @@
 //! Where mail goes. The file sink writes one `.eml` a message into a folder: for demos, tests and a look before going live.
 
-use domain::ids::UserId;
 use lettre::message::header::ContentType;
 use lettre::message::{Mailbox, Message};
 use lettre::{AsyncFileTransport, AsyncTransport, Tokio1Executor};
@@ -10,10 +9,8 @@ use std::path::Path;
 /// A message, ready to go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mail {
-    /// The fan's address, if known.
-    pub to: Option<String>,
-    /// The fan.
-    pub user: UserId,
+    /// The fan's address.
+    pub to: String,
     /// Subject.
     pub subject: String,
     /// Plain text.
@@ -52,16 +49,7 @@ impl Sink for FileSink {
 }
 
 fn message(mail: &Mail, from: &Mailbox) -> Result<Message, String> {
-    let known = mail.to.as_deref().and_then(|to| to.parse::<Mailbox>().ok());
-    let to = match known {
-        Some(to) => to,
-        // No address is known: one that reaches nobody but names the fan.
-        None => {
-            let name: String =
-                mail.user.as_str().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(60).collect();
-            format!("fan-{name}@fans.invalid").parse().map_err(|error| format!("{error}"))?
-        }
-    };
+    let to: Mailbox = mail.to.parse().map_err(|error| format!("no mail can be sent to this address: {error}"))?;
     Message::builder()
         .message_id(Some(format!("<notice-{}@encore>", mail.message)))
         .from(from.clone())
@@ -80,13 +68,13 @@ mod tests {
     async fn a_message_becomes_a_file() {
         let folder = std::env::temp_dir().join(format!("encore-mail-{}", std::process::id()));
         let sink = FileSink::new(&folder, "Encore <tickets@encore.invalid>").expect("a sink");
-        for to in [Some("fan@example.org".to_owned()), None, Some("not an address".to_owned())] {
-            let user = "oidc|42".parse().expect("a user");
-            let mail = Mail { to, user, subject: "Grüße".into(), body: "Hello".into(), message: 7 };
-            sink.send(&mail).await.expect("sent");
-        }
-        let count = std::fs::read_dir(&folder).expect("the folder").count();
+        let mail = |to: &str| Mail { to: to.into(), subject: "Grüße".into(), body: "Hello".into(), message: 7 };
+        sink.send(&mail("fan@example.org")).await.expect("sent");
+        sink.send(&mail("not an address")).await.expect_err("no address is made up");
+        let files = std::fs::read_dir(&folder).expect("the folder").filter_map(Result::ok);
+        let texts: Vec<String> = files.filter_map(|file| std::fs::read_to_string(file.path()).ok()).collect();
         std::fs::remove_dir_all(&folder).expect("removed");
-        assert_eq!(count, 3);
+        assert!(texts.iter().any(|text| text.contains("To: fan@example.org")), "{texts:?}");
+        assert!(!texts.iter().any(|text| text.contains("not an address")), "{texts:?}");
     }
 }

@@ -257,7 +257,7 @@ impl Room {
     }
 
     pub fn token_as(&self, name: &str, operator: bool) -> String {
-        let fan = Fan { user: user(name), operator, expires: WallMs(now().0 + 3_600_000) };
+        let fan = Fan { user: user(name), operator, email: None, expires: WallMs(now().0 + 3_600_000) };
         self.fans.sign_fan(&self.config.fan_issuer, &self.config.fan_audience, &fan)
     }
 

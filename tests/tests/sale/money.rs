@@ -128,7 +128,7 @@ async fn eight_identical_webhooks_make_one_set_of_tickets() -> Result<()> {
 /// The webhook alone is enough; the buyer never comes back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_needs_to_come_back_to_the_page() -> Result<()> {
-    let sale = Sale::of(Event::new().section("Block 1", 1, 4)).start().await?;
+    let sale = Sale::of(Event::new().section("Block 1", 3, 4)).start().await?;
     let alice = sale.fan("alice");
     let held = hold(&sale, &alice, "1").await?;
     alice.pay(&held, "tok_duplicate", "pay").await?.expect(202)?;
@@ -138,6 +138,24 @@ async fn nobody_needs_to_come_back_to_the_page() -> Result<()> {
         Ok(())
     })
     .await?;
+    let mail = sale.mails()?.remove(0);
+    assert!(mail.contains("To: alice@example.org"), "it goes where the identity provider says: {mail}");
+
+    // Whose address nobody vouches for has tickets all the same, and no mail goes to an address that was made up.
+    let bob = sale.fan_without_address("bob");
+    let held = hold(&sale, &bob, "2").await?;
+    assert_eq!(sale.buy(&bob, &held, "tok_visa").await?, "succeeded");
+    let carol = sale.fan("carol");
+    let held = hold(&sale, &carol, "3").await?;
+    assert_eq!(sale.buy(&carol, &held, "tok_visa").await?, "succeeded");
+    // Carol's mail was due after Bob's would have been.
+    eventually("tickets for both, and mail for Carol", Duration::from_secs(30), || async {
+        ensure!(bob.tickets().await?.len() == 2, "no tickets yet");
+        ensure!(sale.mails()?.iter().any(|mail| mail.contains("To: carol@example.org")), "no mail yet");
+        Ok(())
+    })
+    .await?;
+    assert_eq!(sale.mails()?.len(), 2, "{:?}", sale.mails()?);
     sale.audit().await
 }
 
