@@ -12,11 +12,17 @@ struct Step {
     step: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Answer {
+    outcome: &'static str,
+}
+
 /// The metrics of this process.
 #[derive(Clone, Debug, Default)]
 pub struct Metrics {
     done: Family<Step, Counter>,
     failed: Family<Step, Counter>,
+    provider: Family<Answer, Counter>,
     unpublished: Gauge,
     undelivered: Gauge,
     initializing: Gauge,
@@ -35,6 +41,7 @@ impl Metrics {
         let sub = registry.sub_registry_with_prefix("fulfillment");
         sub.register("steps_done", "Items that a step has done", metrics.done.clone());
         sub.register("steps_failed", "Passes of a step that failed in part", metrics.failed.clone());
+        sub.register("provider_answers", "Answers of the payment provider, errors included", metrics.provider.clone());
         let gauges = [
             ("outbox_oldest_unpublished_ms", "Age of the oldest fact not yet published", &metrics.unpublished),
             ("outbox_oldest_undelivered_ms", "Age of the oldest fact not yet handled", &metrics.undelivered),
@@ -60,6 +67,12 @@ impl Metrics {
     /// A pass of a step failed, at least in part.
     pub fn failed(&self, step: &'static str) {
         self.failed.get_or_create(&Step { step }).inc();
+    }
+
+    /// The payment provider answered; or failed, or was not reached.
+    pub fn provider_answered(&self, properly: bool) {
+        let outcome = if properly { "answered" } else { "failed" };
+        self.provider.get_or_create(&Answer { outcome }).inc();
     }
 
     /// What is on its way.

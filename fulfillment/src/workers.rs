@@ -5,6 +5,7 @@ use crate::initialize::{self, Opening};
 use crate::metrics::Metrics;
 use crate::notify::{FileSink, Notifier};
 use crate::provider::Provider;
+use crate::provider::counted::Counted;
 use crate::settlement::{self, Extender};
 use crate::step::Done;
 use crate::store::Store;
@@ -82,6 +83,12 @@ pub(crate) fn start<S: Store, L: Ledger, P: Provider>(
 ) -> JoinSet<()> {
     let mut workers = JoinSet::new();
     let host = Loop { metrics: Metrics::new(operations), shutdown: shutdown.clone() };
+    let parts = Parts {
+        provider: Counted::new(parts.provider, host.metrics.clone()),
+        store: parts.store,
+        ledger: parts.ledger,
+        sealer: parts.sealer,
+    };
     money(&mut workers, &host, config, &parts);
     effects(&mut workers, &host, config, &parts, sink);
     let (metrics, operations, ledger) = (host.metrics.clone(), operations.clone(), parts.ledger);

@@ -5,6 +5,7 @@ pub mod api;
 pub mod fulfillment;
 pub mod gate;
 pub mod inventory;
+pub mod load;
 pub mod migrate;
 pub mod node;
 pub mod operator;

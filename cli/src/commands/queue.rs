@@ -1,6 +1,7 @@
 //! `encore queue`: the waiting room. Holds Redis, the key that signs passes, and a read-only view of the store.
 
 use super::inventory::StoreInventory;
+use super::load::{LoadSettings, LoadWatch};
 use super::process;
 use crate::config::{Layers, LogSettings, Settings};
 use anyhow::{Context, Result};
@@ -19,6 +20,8 @@ pub struct QueueSettings {
     pub log: LogSettings,
     /// Where the store is.
     pub store: ClientConfig,
+    /// Whose metrics say how fast fans may be let in.
+    pub load: LoadSettings,
     /// The waiting room.
     pub queue: queue::Config,
 }
@@ -29,6 +32,7 @@ impl Default for QueueSettings {
             listen: ([127, 0, 0, 1], 7200).into(),
             log: LogSettings::default(),
             store: ClientConfig::default(),
+            load: LoadSettings::default(),
             queue: queue::Config::default(),
         }
     }
@@ -44,9 +48,13 @@ impl Settings for QueueSettings {
 pub async fn run(layers: &Layers) -> Result<()> {
     let Some(settings) = layers.start::<QueueSettings>()? else { return Ok(()) };
     let listener = process::listen(settings.listen).await?;
-    let inventory = StoreInventory(Client::connect(settings.store));
+    let load = LoadWatch::default();
+    let inventory = StoreInventory { store: Client::connect(settings.store), load: load.clone() };
     let operations = Operations::new("queue");
     let shutdown = layers.shutdown();
+    let reading = tokio::spawn(load.run(settings.load, shutdown.clone()));
     let served = queue::serve(settings.queue, inventory, listener, operations, shutdown.clone());
-    process::bounded(shutdown, served).await.context("the waiting room failed")
+    let served = process::bounded(shutdown, served).await.context("the waiting room failed");
+    reading.abort();
+    served
 }

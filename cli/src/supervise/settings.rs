@@ -168,6 +168,10 @@ impl Maker<'_> {
         settings.queue.fan_key_set_file = self.places.secret("fan-keys.json");
         settings.queue.pass_key_file = self.places.secret("pass-key.pem");
         settings.queue.admin_listen = Some(self.address(Part::Queue, Door::Second)?);
+        for buy in 1..=self.options.buys {
+            settings.load.buy.push(self.url(Part::Buy(buy))?);
+        }
+        settings.load.fulfillment.push(self.url(Part::Fulfillment)?);
         Ok(settings)
     }
 

@@ -1,6 +1,7 @@
 //! The payment provider, as far as fulfilment needs it: Stripe's wire contract, and a simulator that speaks the same
 //! subset. Amounts are in minor units of their currency, which for some (JPY) are the units themselves.
 
+pub(crate) mod counted;
 pub mod simulator;
 pub mod stripe;
 
