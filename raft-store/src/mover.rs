@@ -1,0 +1,198 @@
+//! Moving partitions, on the leader of the meta group: reads the open moves from the applied catalogue and brings each to its
+//! end. Keeps nothing that a successor needs: after a crash at any step the next leader of the meta group does the step
+//! again, which changes nothing where it had been done.
+//!
+//! | crash after | what is there | what the successor does |
+//! |---|---|---|
+//! | MoveBegin | source active | Freeze |
+//! | Freeze | source frozen, the export lost | Freeze again, which exports again |
+//! | Install | target installed, inactive | Freeze and Install again, same bytes, same attempt |
+//! | MoveCommit | decided; the target is not serving yet | Activate |
+//! | Activate | target serves, source frozen | Activate (nothing), Drop |
+//! | Drop | move still listed | Activate, Drop (nothing), MoveDone |
+//! | MoveAbort | source frozen or active | Unfreeze |
+//!
+//! Attempts of one partition are ended in their order, so that the Unfreeze of an old one finds its own Freeze.
+
+mod log;
+
+pub use log::{MoveLog, MoveNote, MoveResult, MoveStep, median_frozen_ms};
+
+use crate::client::{Client, ClientError};
+use crate::group::GroupHandle;
+use crate::runtime::{Instant, millis_since, now, sleep, timeout};
+use domain::ids::{GroupId, Partition};
+use domain::inventory::command::{Manage, Meta};
+use domain::inventory::query::{Move, MoveStage};
+use domain::inventory::{Answer, Command, Outcome, Query, Request};
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// Partitions that move at the same time: each freezes a part of some event.
+const AT_ONCE: usize = 2;
+/// A partition is frozen while its target takes it in: a target that does not do so by then is given up.
+const FREEZE_LIMIT: Duration = Duration::from_secs(3);
+/// Between two looks when nothing changes.
+const REST: Duration = Duration::from_millis(500);
+/// Before a step that failed is tried again.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// Drives moves until the node stops.
+pub async fn run(meta: GroupHandle, client: Client, log: MoveLog, stop: CancellationToken) {
+    let driver = Driver { meta, client, log };
+    let mut driven = BTreeSet::new();
+    let mut working = FuturesUnordered::new();
+    loop {
+        let machine = driver.meta.machine().clone();
+        let changed = machine.changed();
+        for open in driver.next() {
+            if working.len() < AT_ONCE && driven.insert(open.partition.clone()) {
+                working.push(driver.drive(open));
+            }
+        }
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            Some(partition) = working.next(), if !working.is_empty() => {
+                driven.remove(&partition);
+            }
+            _ = timeout(REST, changed) => {}
+        }
+    }
+}
+
+/// Why a step was not done.
+#[derive(Debug, thiserror::Error)]
+enum Hitch {
+    #[error(transparent)]
+    Store(#[from] ClientError),
+    #[error("{0}")]
+    Refused(String),
+    #[error("the target did not take it in within {} ms", FREEZE_LIMIT.as_millis())]
+    Slow,
+    #[error("the meta group has another leader: {0}")]
+    Deposed(String),
+    #[error("a test stops here, after {0:?}")]
+    Halted(MoveStep),
+}
+
+struct Driver {
+    meta: GroupHandle,
+    client: Client,
+    log: MoveLog,
+}
+
+impl Driver {
+    /// The oldest open attempt of each partition, if this node leads the meta group.
+    fn next(&self) -> Vec<Move> {
+        if !self.meta.is_leader() {
+            return Vec::new();
+        }
+        let Answer::Moves(moves) = self.meta.read_applied(&Partition::Meta, &Query::Moves) else { return Vec::new() };
+        let mut seen = BTreeSet::new();
+        moves.into_iter().filter(|open| seen.insert(open.partition.clone())).collect()
+    }
+
+    /// One try to bring an attempt to its end; gives its partition back.
+    async fn drive(&self, open: Move) -> Partition {
+        let done = match open.stage {
+            MoveStage::Begun => self.carry_over(&open).await,
+            MoveStage::Committed => self.complete(&open, None).await,
+            MoveStage::Aborted => self.undo(&open).await,
+        };
+        if let Err(hitch) = done {
+            tracing::debug!(partition = %open.partition, attempt = %open.attempt, %hitch, "a move is held up");
+            sleep(RETRY).await;
+        }
+        open.partition
+    }
+
+    /// Freeze, Install, commit; whatever holds these up ends the attempt, so that nothing stays frozen for long.
+    async fn carry_over(&self, open: &Move) -> Result<(), Hitch> {
+        let frozen_at = match self.copy(open).await {
+            Ok(frozen_at) => frozen_at,
+            Err(hitch @ (Hitch::Deposed(_) | Hitch::Halted(_))) => return Err(hitch),
+            Err(hitch) => {
+                tracing::warn!(partition = %open.partition, attempt = %open.attempt, %hitch, "a move is given up");
+                self.log.note(open, MoveResult::GivenUp(hitch.to_string()));
+                let (partition, attempt) = (open.partition.clone(), open.attempt);
+                self.decide(Meta::MoveAbort { partition, attempt }).await?;
+                return self.undo(open).await;
+            }
+        };
+        let (partition, attempt) = (open.partition.clone(), open.attempt);
+        self.decide(Meta::MoveCommit { partition, attempt }).await?;
+        self.passed(MoveStep::Commit)?;
+        self.complete(open, Some(frozen_at)).await
+    }
+
+    /// Until the target has the partition; gives the moment in which it was frozen.
+    async fn copy(&self, open: &Move) -> Result<Instant, Hitch> {
+        // A target that cannot answer would only be found out with the partition frozen.
+        timeout(FREEZE_LIMIT, self.client.reach(open.to)).await.ok_or(Hitch::Slow)??;
+        let frozen_at = now();
+        let exported = match self.tell(open.from, open, Manage::Freeze { attempt: open.attempt }).await? {
+            Outcome::Exported(bytes) => bytes,
+            other => return Err(refused("Freeze", &other)),
+        };
+        self.passed(MoveStep::Freeze)?;
+        let install = Manage::Install { attempt: open.attempt, epoch: open.epoch, exported };
+        match timeout(FREEZE_LIMIT, self.tell(open.to, open, install)).await.ok_or(Hitch::Slow)?? {
+            Outcome::Done => self.passed(MoveStep::Install).map(|()| frozen_at),
+            other => Err(refused("Install", &other)),
+        }
+    }
+
+    /// Meta has committed: the target serves, the source forgets. A copy that refuses is past this attempt already.
+    async fn complete(&self, open: &Move, frozen_at: Option<Instant>) -> Result<(), Hitch> {
+        self.tell(open.to, open, Manage::Activate { attempt: open.attempt }).await?;
+        if let Some(frozen_at) = frozen_at {
+            let frozen_ms = millis_since(frozen_at);
+            tracing::info!(partition = %open.partition, from = %open.from, to = %open.to, frozen_ms, "moved");
+            self.log.note(open, MoveResult::Moved { frozen_ms });
+        }
+        self.passed(MoveStep::Activate)?;
+        self.tell(open.from, open, Manage::Drop { attempt: open.attempt }).await?;
+        self.passed(MoveStep::Drop)?;
+        self.forget(open).await
+    }
+
+    /// Meta has aborted: the source serves on.
+    async fn undo(&self, open: &Move) -> Result<(), Hitch> {
+        match self.tell(open.from, open, Manage::Unfreeze { attempt: open.attempt }).await? {
+            // Not created yet: a Freeze that is still on its way would stop it for good, so the attempt stays listed.
+            moved @ Outcome::Moved { .. } => Err(refused("Unfreeze", &moved)),
+            _ => self.forget(open).await,
+        }
+    }
+
+    async fn forget(&self, open: &Move) -> Result<(), Hitch> {
+        self.decide(Meta::MoveDone { partition: open.partition.clone(), attempt: open.attempt }).await
+    }
+
+    fn passed(&self, step: MoveStep) -> Result<(), Hitch> {
+        if self.log.goes_on_after(step) { Ok(()) } else { Err(Hitch::Halted(step)) }
+    }
+
+    /// A step, in the group that it concerns, wherever placement says that the partition is.
+    async fn tell(&self, group: GroupId, open: &Move, step: Manage) -> Result<Outcome, Hitch> {
+        Ok(self.client.submit_in(group, open.partition.clone(), Command::Manage(step)).await?)
+    }
+
+    async fn decide(&self, decision: Meta) -> Result<(), Hitch> {
+        let request = Request { partition: Partition::Meta, command: Command::Meta(decision) };
+        match self.meta.propose(request).await {
+            Ok(Outcome::Done) => Ok(()),
+            Ok(other) => Err(refused("meta's decision", &other)),
+            Err(error) => Err(Hitch::Deposed(error.to_string())),
+        }
+    }
+}
+
+fn refused(step: &str, outcome: &Outcome) -> Hitch {
+    let text: String = format!("{outcome:?}").chars().take(200).collect();
+    Hitch::Refused(format!("{step} was answered {text}"))
+}

@@ -1,0 +1,83 @@
+//! Plans that even out what nodes carry: leaders, which do most of the work, and replicas.
+
+use super::membership::replace_in;
+use super::plan::{Plan, Refusal, Step};
+use super::topology::Topology;
+use domain::ids::{GroupId, NodeId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Moves leaders from nodes that lead most to voters that lead least, until no such move would help. Gentle: it takes the
+/// fewest transfers, and none where the difference is one.
+pub fn rebalance(topology: &Topology) -> Plan {
+    let mut plan = Plan::default();
+    let mut now = topology.clone();
+    // A chain of moves may be needed where voters differ from group to group; each lowers the sum of squares, so it ends.
+    while let Some((group, to)) = best_transfer(&now) {
+        if let Some(shape) = now.groups.get_mut(&group) {
+            shape.leader = Some(to);
+        }
+        plan.push(Step::TransferLeader { group, to });
+    }
+    let silent: Vec<_> = topology.groups.iter().filter(|(_, shape)| shape.leader.is_none()).collect();
+    for (group, _) in silent {
+        plan.note(format!("group {group} has no leader and is left alone"));
+    }
+    plan
+}
+
+fn best_transfer(topology: &Topology) -> Option<(GroupId, NodeId)> {
+    let leading = topology.leading();
+    let count = |node: &NodeId| leading.get(node).copied();
+    let candidates = topology.groups.iter().flat_map(|(group, shape)| {
+        let from = shape.leader.and_then(|leader| count(&leader)).unwrap_or(0);
+        let voters = shape.voters.iter().filter_map(move |voter| Some((count(voter)?, *voter)));
+        voters.map(move |(there, voter)| (from.saturating_sub(there), *group, voter))
+    });
+    let best = candidates.max_by_key(|(gain, group, voter)| (*gain, std::cmp::Reverse((*group, *voter))));
+    best.filter(|(gain, ..)| *gain >= 2).map(|(_, group, voter)| (group, voter))
+}
+
+/// Takes everything away from a node: its leaders, and its replicas where another node can take them. What cannot go is
+/// said, and stays, so that no group gets smaller.
+pub fn drain(topology: &Topology, node: NodeId) -> Result<Plan, Refusal> {
+    if !topology.nodes.contains_key(&node) {
+        return Err(Refusal::NoSuchNode(node));
+    }
+    let mut plan = Plan::default();
+    let mut leading = topology.leading();
+    let mut hosting = topology.hosting();
+    for (group, shape) in topology.groups.iter().filter(|(_, shape)| shape.has(node)) {
+        let spare = |other: &&NodeId| **other != node && !shape.has(**other);
+        let spare = hosting.keys().filter(spare).copied().min_by_key(|other| (hosting[other], *other));
+        if let Some(spare) = spare {
+            replace_in(topology, *group, node, spare, &mut plan)?;
+            *hosting.entry(spare).or_default() += 1;
+            continue;
+        }
+        if shape.leader == Some(node) {
+            hand_over(*group, node, &shape.voters, &mut leading, &mut plan);
+        }
+        plan.note(format!("group {group} keeps its replica on node {node}: every other node that answers has one"));
+    }
+    if plan.steps.is_empty() && plan.notes.is_empty() {
+        plan.note(format!("node {node} hosts nothing"));
+    }
+    Ok(plan)
+}
+
+fn hand_over(
+    group: GroupId,
+    node: NodeId,
+    voters: &BTreeSet<NodeId>,
+    leading: &mut BTreeMap<NodeId, usize>,
+    plan: &mut Plan,
+) {
+    let others = voters.iter().copied().filter(|voter| *voter != node && leading.contains_key(voter));
+    match others.min_by_key(|voter| (leading[voter], *voter)) {
+        Some(to) => {
+            *leading.entry(to).or_default() += 1;
+            plan.push(Step::TransferLeader { group, to });
+        }
+        None => plan.note(format!("group {group} stays led by node {node}: no other voter answers")),
+    }
+}

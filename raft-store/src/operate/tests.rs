@@ -1,0 +1,185 @@
+//! Plans are pure, so every situation can be made here.
+
+use super::*;
+use domain::ids::{Epoch, EventId, GroupId, NodeId, SectionId};
+use domain::inventory::query::{EventPlacement, Placement};
+use std::collections::{BTreeMap, BTreeSet};
+
+const ONE: GroupId = GroupId(1);
+
+fn ids(nodes: &[u64]) -> BTreeSet<NodeId> {
+    nodes.iter().copied().map(NodeId).collect()
+}
+
+/// Nodes that are up, nodes that are down, and groups as (voters, leader).
+fn cluster(up: &[u64], down: &[u64], groups: &[(&[u64], Option<u64>)]) -> Topology {
+    let member = |id: &u64, up| (NodeId(*id), Member { address: format!("n{id}:1"), up });
+    let nodes = up.iter().map(|id| member(id, true)).chain(down.iter().map(|id| member(id, false)));
+    let shape = |(voters, leader): &(&[u64], Option<u64>)| Shape {
+        voters: ids(voters),
+        leader: leader.map(NodeId),
+        ..Shape::default()
+    };
+    let groups = groups.iter().enumerate().map(|(at, group)| (GroupId(at as u32), shape(group)));
+    Topology { nodes: nodes.collect(), groups: groups.collect() }
+}
+
+fn words(plan: &Plan) -> Vec<String> {
+    plan.steps.iter().map(Step::to_string).collect()
+}
+
+#[test]
+fn a_node_learns_before_it_votes() {
+    let topology = cluster(&[1, 2, 3, 4], &[], &[(&[1, 2, 3], Some(1)), (&[1, 2, 3], Some(2))]);
+    let plan = add_node(&topology, ONE, NodeId(4)).unwrap();
+    assert_eq!(words(&plan), ["group 1: node 4 learns", "group 1: nodes 1, 2, 3, 4 vote"]);
+    // Interrupted after the first step: the command goes on from there.
+    let mut topology = topology;
+    topology.groups.get_mut(&ONE).unwrap().learners.insert(NodeId(4));
+    assert_eq!(words(&add_node(&topology, ONE, NodeId(4)).unwrap()), ["group 1: nodes 1, 2, 3, 4 vote"]);
+    // Interrupted in the middle of the change of voters: it is finished.
+    let shape = topology.groups.get_mut(&ONE).unwrap();
+    (shape.voters, shape.learners, shape.joint) = (ids(&[1, 2, 3, 4]), BTreeSet::new(), true);
+    assert_eq!(words(&add_node(&topology, ONE, NodeId(4)).unwrap()), ["group 1: nodes 1, 2, 3, 4 vote"]);
+    topology.groups.get_mut(&ONE).unwrap().joint = false;
+    assert!(add_node(&topology, ONE, NodeId(4)).unwrap().steps.is_empty());
+    assert_eq!(add_node(&topology, ONE, NodeId(9)), Err(Refusal::NoSuchNode(NodeId(9))));
+    assert_eq!(add_node(&topology, GroupId(7), NodeId(4)), Err(Refusal::NoSuchGroup(GroupId(7))));
+}
+
+#[test]
+fn what_would_lose_the_quorum_is_refused_with_the_reason() {
+    // One of three is down: of the two that would be left, only one answers.
+    let topology = cluster(&[1, 2], &[3], &[(&[1, 2, 3], Some(1)), (&[1, 2, 3], Some(1))]);
+    let refusal = remove_node(&topology, ONE, NodeId(2)).unwrap_err();
+    assert_eq!(
+        refusal.to_string(),
+        "group 1 would lose its quorum: of its voters 1, 3 only 1 answer, and 2 are needed"
+    );
+    // The one that is down may go.
+    assert_eq!(words(&remove_node(&topology, ONE, NodeId(3)).unwrap()), ["group 1: nodes 1, 2 vote"]);
+    let refusal = replace_node(&topology, None, NodeId(2), NodeId(3)).unwrap_err();
+    assert_eq!(refusal, Refusal::NodeDown(NodeId(3)));
+    let alone = cluster(&[1], &[], &[(&[1], Some(1)), (&[1], Some(1))]);
+    assert_eq!(remove_node(&alone, ONE, NodeId(1)), Err(Refusal::LastVoter { group: ONE, node: NodeId(1) }));
+    let silent = cluster(&[1], &[2, 3], &[(&[1, 2, 3], None), (&[1, 2, 3], None)]);
+    assert_eq!(remove_node(&silent, ONE, NodeId(3)), Err(Refusal::NoLeader(ONE)));
+    assert_eq!(transfer_leader(&topology, ONE, NodeId(3)), Err(Refusal::NodeDown(NodeId(3))));
+}
+
+#[test]
+fn a_leader_that_leaves_hands_over_first() {
+    let topology = cluster(&[1, 2, 3], &[], &[(&[1, 2, 3], Some(2)), (&[1, 2, 3], Some(1))]);
+    let plan = remove_node(&topology, ONE, NodeId(1)).unwrap();
+    assert_eq!(words(&plan), ["group 1: node 3 takes the lead", "group 1: nodes 2, 3 vote"]);
+    assert!(plan.notes[0].contains("will not survive"), "{:?}", plan.notes);
+}
+
+#[test]
+fn a_dead_node_is_replaced_in_all_its_groups_in_one_change_each() {
+    let topology = cluster(&[1, 2, 4], &[3], &[(&[1, 2, 3], Some(1)), (&[1, 2, 3], Some(2)), (&[1, 2, 4], Some(4))]);
+    let plan = replace_node(&topology, None, NodeId(3), NodeId(4)).unwrap();
+    assert_eq!(
+        words(&plan),
+        [
+            "group 0: node 4 learns",
+            "group 0: nodes 1, 2, 4 vote",
+            "group 1: node 4 learns",
+            "group 1: nodes 1, 2, 4 vote"
+        ]
+    );
+}
+
+#[test]
+fn a_drained_node_gives_away_what_others_can_take() {
+    let full = cluster(&[1, 2, 3], &[], &[(&[1, 2, 3], Some(1)), (&[1, 2, 3], Some(1)), (&[1, 2, 3], Some(2))]);
+    let plan = drain(&full, NodeId(1)).unwrap();
+    assert_eq!(words(&plan), ["group 0: node 3 takes the lead", "group 1: node 2 takes the lead"]);
+    assert_eq!(plan.notes.len(), 3, "it keeps its replicas: {:?}", plan.notes);
+    let spare = cluster(&[1, 2, 3, 4], &[], &[(&[1, 2, 3], Some(1)), (&[2, 3, 4], Some(2))]);
+    let plan = drain(&spare, NodeId(1)).unwrap();
+    assert_eq!(
+        words(&plan),
+        ["group 0: node 4 learns", "group 0: node 3 takes the lead", "group 0: nodes 2, 3, 4 vote"]
+    );
+    assert_eq!(drain(&spare, NodeId(9)), Err(Refusal::NoSuchNode(NodeId(9))));
+}
+
+#[test]
+fn leaders_are_evened_out_with_the_fewest_transfers() {
+    let all: &[u64] = &[1, 2, 3];
+    let skewed = cluster(&[1, 2, 3], &[], &[(all, Some(1)), (all, Some(1)), (all, Some(1)), (all, Some(1))]);
+    assert_eq!(words(&rebalance(&skewed)), ["group 0: node 2 takes the lead", "group 1: node 3 takes the lead"]);
+    let even = cluster(&[1, 2, 3], &[], &[(all, Some(1)), (all, Some(2)), (all, Some(3)), (all, Some(1))]);
+    assert_eq!(rebalance(&even), Plan::default());
+    let down = cluster(&[1], &[2, 3], &[(all, Some(1)), (all, Some(1)), (all, None)]);
+    assert!(rebalance(&down).steps.is_empty());
+}
+
+#[test]
+fn a_new_group_goes_where_the_fewest_are_and_an_unfinished_one_is_finished() {
+    let topology = cluster(&[1, 2, 3, 4], &[], &[(&[1, 2, 3], Some(1)), (&[1, 2, 3], Some(1))]);
+    let registered = |groups: &[u32]| {
+        let nodes: BTreeMap<_, _> = [1, 2, 4].map(|id| (NodeId(id), format!("n{id}:1"))).into();
+        groups.iter().map(|group| (GroupId(*group), nodes.clone())).collect::<BTreeMap<_, _>>()
+    };
+    let plan = create_group(&topology, &registered(&[0, 1]), None, &[]).unwrap();
+    assert_eq!(words(&plan), ["reserve group 2 for nodes 1, 2, 4", "form group 2 on nodes 1, 2, 4"]);
+    // Group 2 was reserved and not formed: its number is not used again, and it can be finished by it.
+    let next = create_group(&topology, &registered(&[0, 1, 2]), None, &[NodeId(3)]).unwrap();
+    assert_eq!(words(&next)[0], "reserve group 3 for nodes 3");
+    let again = create_group(&topology, &registered(&[0, 1, 2]), Some(GroupId(2)), &[]).unwrap();
+    assert_eq!(words(&again)[1], "form group 2 on nodes 1, 2, 4");
+    assert!(create_group(&topology, &registered(&[0, 1]), Some(ONE), &[]).unwrap().steps.is_empty());
+    assert_eq!(create_group(&topology, &registered(&[0]), None, &[NodeId(7)]), Err(Refusal::NoSuchNode(NodeId(7))));
+}
+
+fn placed(sections: &[(u16, u32, u32)]) -> Vec<SectionAt> {
+    sections
+        .iter()
+        .map(|(section, seats, group)| SectionAt {
+            section: SectionId(*section),
+            seats: *seats,
+            group: GroupId(*group),
+        })
+        .collect()
+}
+
+#[test]
+fn sections_are_spread_by_seats_and_stay_where_they_can() {
+    let event = EventId(1);
+    let sections = placed(&[(0, 100, 1), (1, 100, 1), (2, 100, 1), (3, 100, 1), (4, 400, 1)]);
+    let plan = spread(event, &sections, &[GroupId(1), GroupId(2)]);
+    assert_eq!(plan.steps.len(), 4, "the largest stays: {:?}", words(&plan));
+    assert_eq!(plan.notes, ["group 1 has 400 of 800 seats", "group 2 has 400 of 800 seats"]);
+    // Half of the moves are done: the rest is planned, and nothing twice.
+    let halfway = placed(&[(0, 100, 2), (1, 100, 2), (2, 100, 1), (3, 100, 1), (4, 400, 1)]);
+    assert_eq!(spread(event, &halfway, &[GroupId(1), GroupId(2)]).steps.len(), 2);
+    let done = placed(&[(0, 100, 2), (1, 100, 2), (2, 100, 2), (3, 100, 2), (4, 400, 1)]);
+    assert!(spread(event, &done, &[GroupId(1), GroupId(2)]).steps.is_empty());
+    // And back together.
+    let together = spread(event, &done, &[GroupId(1)]);
+    assert_eq!(together.steps.len(), 4);
+    assert!(together.steps.iter().all(|step| matches!(step, Step::Move { to: GroupId(1), .. })));
+}
+
+#[test]
+fn the_home_is_the_first_group_and_there_must_be_enough() {
+    let nodes: BTreeMap<NodeId, String> = [(NodeId(1), "n1:1".to_owned())].into();
+    let home = |group| EventPlacement {
+        home: (GroupId(group), Epoch(1)),
+        buckets: 4,
+        sections: Vec::new(),
+        promotions: Vec::new(),
+        moved: BTreeMap::new(),
+    };
+    let placement = Placement {
+        groups: (0..4).map(|group| (GroupId(group), nodes.clone())).collect(),
+        events: [(EventId(1), home(3)), (EventId(2), home(1))].into(),
+    };
+    assert_eq!(choose_groups(&placement, EventId(1), 2).unwrap(), [GroupId(3), GroupId(2)]);
+    assert_eq!(
+        choose_groups(&placement, EventId(1), 4).unwrap_err().to_string(),
+        "there are 3 groups for events, not 4: make more with `encore admin group create`"
+    );
+}
