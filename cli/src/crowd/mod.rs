@@ -69,7 +69,21 @@ pub async fn storm(stack: &Stack, fans: u32) -> Result<ExitCode> {
     Ok(verdict(&report, &tally, rested, walked_in))
 }
 
+/// Says what broke, and that the command failed if anything did.
 fn verdict(report: &Report, tally: &Tally, rested: Result<()>, walked_in: Result<u32>) -> ExitCode {
+    match faults(report, tally, rested, walked_in) {
+        0 => {
+            println!("\nEvery rule held.");
+            ExitCode::SUCCESS
+        }
+        faults => {
+            println!("\n{faults} faults.");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn faults(report: &Report, tally: &Tally, rested: Result<()>, walked_in: Result<u32>) -> usize {
     let mut faults = report.faults();
     for failure in tally.surprises() {
         println!("✗ {failure}");
@@ -86,16 +100,7 @@ fn verdict(report: &Report, tally: &Tally, rested: Result<()>, walked_in: Result
             faults += 1;
         }
     }
-    match faults {
-        0 => {
-            println!("\nEvery rule held.");
-            ExitCode::SUCCESS
-        }
-        faults => {
-            println!("\n{faults} faults.");
-            ExitCode::FAILURE
-        }
-    }
+    faults
 }
 
 async fn release(stack: &Stack, fans: u32, seed: u64, tally: &Arc<Tally>, bar: &ProgressBar) -> Result<()> {
@@ -178,4 +183,34 @@ fn progress(fans: u32) -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:28} {pos}/{len} fans done  {msg}  ({elapsed})");
     bar.set_style(style.expect("a template that never changes"));
     bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::Rule;
+    use anyhow::anyhow;
+
+    fn fails(code: ExitCode) -> bool {
+        // An exit code says no more of itself than this.
+        format!("{code:?}") == format!("{:?}", ExitCode::FAILURE)
+    }
+
+    #[test]
+    fn the_command_fails_if_any_rule_was_broken() {
+        let (clean, quiet) = (Report::default(), Tally::default());
+        assert!(!fails(verdict(&clean, &quiet, Ok(()), Ok(3))));
+        for rule in Rule::ALL {
+            let mut broken = Report::default();
+            broken.check(rule, Some("two owners of one seat".to_owned()));
+            assert!(fails(verdict(&broken, &quiet, Ok(()), Ok(3))), "{rule:?}");
+            let mut hanging = Report::default();
+            hanging.of(rule).pending.push("still on its way".to_owned());
+            assert!(fails(verdict(&hanging, &quiet, Ok(()), Ok(3))), "{rule:?}");
+        }
+        assert!(fails(verdict(&clean, &quiet, Err(anyhow!("seats are still held")), Ok(3))));
+        assert!(fails(verdict(&clean, &quiet, Ok(()), Err(anyhow!("let in twice")))));
+        quiet.surprise("a 500".to_owned());
+        assert!(fails(verdict(&clean, &quiet, Ok(()), Ok(3))));
+    }
 }

@@ -192,3 +192,22 @@ async fn from_the_seat_map_to_the_gate_by_keyboard() -> Result<()> {
     browser.page.clone().close().await?;
     sale.audit().await
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fan_who_lost_the_answer_to_a_hold_is_shown_the_way_to_checkout() -> Result<()> {
+    let sale = Sale::of(Event::new().section("Block 1", 2, 6)).start().await?;
+    let alice = sale.fan("alice");
+    let pass = sale.pass(&alice).await?;
+    alice.hold(1, &sale.row("Block 1", "1", 1..=2), &pass, "lost").await?.expect(201)?;
+    // Another browser knows the login, and neither pass nor reservation.
+    let browser = Browser::open().await?;
+    let home = sale.stack.url(Part::Browse);
+    browser.page.goto(&format!("{home}/events.html?id=1#token={}", alice.token)).await?;
+    browser.press("#join", Key::Enter).await?;
+    browser.is("#queue", "data-state", "checkout").await?;
+    browser.press("#resume", Key::Enter).await?;
+    browser.is("#checkout", "data-state", "held").await?;
+    browser.says("#total", "40").await?;
+    browser.page.clone().close().await?;
+    Ok(())
+}

@@ -22,7 +22,7 @@ async fn at_once(fans: &[(Fan, String)], body: &Value) -> Result<(usize, Vec<Ans
 
 /// One seat, two buyers; the second is refused at the hold, not at the till.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn f1_stock_falls_at_the_hold() -> Result<()> {
+async fn stock_falls_at_the_hold() -> Result<()> {
     let sale = Sale::of(Event::new().section("Block 1", 1, 1)).start().await?;
     let fans = sale.fans_with_passes("fan", 2).await?;
     let (granted, answers) = at_once(&fans, &hold_body(1, &sale.row("Block 1", "1", 1..=1))).await?;
@@ -35,7 +35,7 @@ async fn f1_stock_falls_at_the_hold() -> Result<()> {
 
 /// Standing places have no numbers and no voucher, and are counted all the same; orders are whole.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn f2_f3_standing_places_never_fall_below_zero() -> Result<()> {
+async fn standing_places_never_fall_below_zero() -> Result<()> {
     let sale = Sale::of(Event::new().standing("Floor", 3)).start().await?;
     let pairs = sale.fans_with_passes("pair", 2).await?;
     let (granted, _) = at_once(&pairs, &places(2)).await?;
@@ -49,7 +49,7 @@ async fn f2_f3_standing_places_never_fall_below_zero() -> Result<()> {
 
 /// The limit counts the cart's sum, what is held, and what was bought before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn f4_limits_count_everything_a_fan_has() -> Result<()> {
+async fn limits_count_everything_a_fan_has() -> Result<()> {
     let event = Event::new().section("Block 1", 2, 10).standing("Floor", 20).user_limit(4);
     let sale = Sale::of(event).start().await?;
     let alice = sale.fan("alice");
@@ -78,7 +78,7 @@ async fn f4_limits_count_everything_a_fan_has() -> Result<()> {
 
 /// A cancelled hold gives back exactly what it had, once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn f5_cancelling_gives_back_once() -> Result<()> {
+async fn cancelling_gives_back_once() -> Result<()> {
     let sale = Sale::of(Event::new().standing("Floor", 4)).start().await?;
     let fans = sale.fans_with_passes("fan", 2).await?;
     let mut held = Vec::new();
@@ -98,7 +98,7 @@ async fn f5_cancelling_gives_back_once() -> Result<()> {
 
 /// A code with three uses and five orders at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn f6_a_code_is_used_as_often_as_it_may() -> Result<()> {
+async fn a_code_is_used_as_often_as_it_may() -> Result<()> {
     let sale = Sale::of(Event::new().section("Block 1", 5, 2).promotion("SPRING", 2_500, 3)).start().await?;
     let fans = sale.fans_with_passes("fan", 5).await?;
     let answers = try_join_all(fans.iter().enumerate().map(|(number, (fan, pass))| {
@@ -122,7 +122,7 @@ async fn f6_a_code_is_used_as_often_as_it_may() -> Result<()> {
 
 /// A code is given back by expiry and by cancelling, and never after payment.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn f7_a_single_use_code_comes_back_unless_it_was_paid_with() -> Result<()> {
+async fn a_single_use_code_comes_back_unless_it_was_paid_with() -> Result<()> {
     let event = Event::new().section("Block 1", 5, 2).promotion("ONCE", 1_000, 1).hold_ttl_s(4);
     let sale = Sale::of(event).start().await?;
     let with_code = |row: &str| {
@@ -154,7 +154,7 @@ async fn f7_a_single_use_code_comes_back_unless_it_was_paid_with() -> Result<()>
 
 /// Whoever comes back, from another device or after having been logged out, has the place that he had.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn f18_the_same_identity_keeps_its_place() -> Result<()> {
+async fn the_same_identity_keeps_its_place() -> Result<()> {
     let sale = Sale::of(Event::new().section("Block 1", 5, 10).capacity(1)).start().await?;
     let inside = sale.fan("inside");
     sale.pass(&inside).await?;

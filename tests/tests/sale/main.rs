@@ -1,5 +1,6 @@
 //! Tests over a whole sale of running processes, one topic a file. One program, because each would link everything anew.
 
+mod audits;
 mod bad_input;
 mod browser;
 mod crash;
