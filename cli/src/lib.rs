@@ -2,6 +2,7 @@
 //! one machine, which the demo and the process-level tests share. No rule of selling lives here.
 
 pub mod audit;
+pub mod bench;
 pub mod commands;
 pub mod config;
 pub mod crowd;

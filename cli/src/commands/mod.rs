@@ -13,6 +13,7 @@ pub mod process;
 pub mod provider;
 pub mod queue;
 
+use crate::bench;
 use crate::config::{Layers, ServerLayers};
 use crate::demo;
 use crate::supervise::keep::{KeepArguments, keep};
@@ -48,6 +49,8 @@ enum Command {
     Migrate(Layers),
     /// What an operator does by hand
     Admin(admin::AdminArguments),
+    /// Measure the same work on Encore and on what one would pick instead, side by side
+    Bench(bench::BenchArguments),
     /// Run another program and end it with us
     #[command(hide = true)]
     Keep(KeepArguments),
@@ -93,6 +96,7 @@ async fn run(command: Command) -> Result<ExitCode> {
         Command::ProviderSimulator(server) => provider::run(&server.layers()).await?,
         Command::Migrate(layers) => migrate::run(&layers).await?,
         Command::Admin(arguments) => return admin::run(arguments).await,
+        Command::Bench(arguments) => return bench::run(arguments).await,
         Command::Keep(arguments) => return keep(arguments).await,
     }
     Ok(ExitCode::SUCCESS)

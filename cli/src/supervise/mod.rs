@@ -6,7 +6,7 @@ pub mod part;
 pub mod places;
 pub mod ports;
 pub mod postgres;
-mod probe;
+pub(crate) mod probe;
 pub mod process;
 pub mod redis;
 pub mod secrets;

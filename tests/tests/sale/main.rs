@@ -2,6 +2,7 @@
 
 mod audits;
 mod bad_input;
+mod bench;
 mod browser;
 mod crash;
 mod demo;

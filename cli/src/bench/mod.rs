@@ -1,0 +1,114 @@
+//! `encore bench`: the same work against Encore and what a user would pick instead, side by side in one run. The contenders
+//! and the counting are in the crate `bench`; here their servers are started privately, and the cells are put together.
+
+mod cpu;
+mod expiry;
+mod fail_over;
+mod servers;
+mod side_by_side;
+
+use anyhow::{Context, Result, ensure};
+use bench::Report;
+use clap::Subcommand;
+use servers::Servers;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Arguments of `encore bench`.
+#[derive(clap::Args, Debug)]
+pub struct BenchArguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand, Debug)]
+enum What {
+    /// Holds of two seats: Encore's store beside PostgreSQL row locks, a Redis script and etcd
+    Store(StoreArguments),
+}
+
+/// Arguments of `encore bench store`.
+#[derive(clap::Args, Debug)]
+pub struct StoreArguments {
+    /// Runs of each cell, interleaved; an odd number has a middle one
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=99))]
+    runs: u8,
+    /// Length of one run
+    #[arg(long, default_value_t = 5, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=600))]
+    seconds: u64,
+    /// Fans who ask at the same time; several numbers are several cells
+    #[arg(long, value_delimiter = ',', default_values_t = [256, 1_024], value_parser = clap::value_parser!(u32).range(1..=20_000))]
+    fans: Vec<u32>,
+    /// Groups of the store that share the work; several numbers are several contenders
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 4, 16], value_parser = clap::value_parser!(u32).range(1..=64))]
+    groups: Vec<u32>,
+    /// Seats of the hall of one run
+    #[arg(long, default_value_t = 160_000, value_parser = clap::value_parser!(u32).range(2_000..=200_000))]
+    seats: u32,
+    /// Holds that are to run out at one instant; 0 leaves this part out
+    #[arg(long, default_value_t = 70_000, value_parser = clap::value_parser!(u32).range(0..=100_000))]
+    expiring: u32,
+    /// Leave the fail-over part out
+    #[arg(long)]
+    no_fail_over: bool,
+    /// Where the servers keep their data while it runs; a real disk, or syncing costs nothing
+    #[arg(long, default_value = "/var/tmp", value_name = "FOLDER")]
+    dir: PathBuf,
+    /// Write the figures as JSON too
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// Run, and print what came of it.
+pub async fn run(arguments: BenchArguments) -> Result<ExitCode> {
+    let What::Store(store) = arguments.what;
+    ensure!(!store.fans.is_empty() && !store.groups.is_empty(), "at least one number of fans and of groups is needed");
+    if let Some(file) = &store.json {
+        // Better now than after an hour.
+        std::fs::write(file, "[]\n").with_context(|| format!("{} cannot be written", file.display()))?;
+    }
+    let mut report = Report::default();
+    let groups = store.groups.iter().copied().max().unwrap_or(1).max(side_by_side::SPREAD);
+    let mut servers = Servers::start(&store.dir, groups, &mut report.remarks).await?;
+    let ran = measure(&store, &mut servers, &mut report).await;
+    servers.stop().await;
+    ran?;
+    print!("{}", report.table());
+    if let Some(file) = &store.json {
+        std::fs::write(file, serde_json::to_string_pretty(&report.figures)? + "\n")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn measure(store: &StoreArguments, servers: &mut Servers, report: &mut Report) -> Result<()> {
+    report.remarks.extend(machine());
+    side_by_side::run(store, servers, report).await?;
+    if store.expiring > 0 {
+        expiry::run(store, servers, report).await?;
+    }
+    if !store.no_fail_over {
+        fail_over::run(store, servers, report).await?;
+    }
+    Ok(())
+}
+
+impl StoreArguments {
+    fn time(&self) -> Duration {
+        Duration::from_secs(self.seconds)
+    }
+}
+
+/// On what it ran; a figure without it means nothing.
+fn machine() -> Vec<String> {
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = load.split(' ').next().unwrap_or("?").to_owned();
+    let profile = if cfg!(debug_assertions) { ", a debug build: build with --release to compare" } else { "" };
+    vec![
+        format!("{cores} cores, load before {load}{profile}; the load generator shares them with the servers"),
+        "three store nodes and three etcd members on this machine, each syncing to the same disk; one PostgreSQL and \
+         one Redis without a replica"
+            .to_owned(),
+    ]
+}
