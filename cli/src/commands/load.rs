@@ -226,7 +226,7 @@ mod tests {
         let slow = [fast.clone(), vec![0.5; 20]].concat();
         assert!(load(&nothing, &exposed(&slow, (0, 0))).hold_p99_ms.is_some_and(|ms| ms > 400.0));
         // The slow ones are long over.
-        let since = [slow.clone(), fast.clone()].concat();
+        let since = [slow.clone(), fast].concat();
         assert!(load(&exposed(&slow, (0, 0)), &exposed(&since, (0, 0))).hold_p99_ms.is_some_and(|ms| ms < 200.0));
         // A process that was started anew counts from nothing.
         assert!(load(&exposed(&since, (9, 9)), &exposed(&slow, (0, 0))).hold_p99_ms.is_some_and(|ms| ms > 400.0));
