@@ -45,6 +45,10 @@ pub const RECORD_TTL_MS: u64 = 86_400_000;
 pub const CLOCK_MARGIN_MS: u64 = 60_000;
 /// Feed entries kept by one partition before it refuses new holds as overloaded.
 pub const FEED_ENTRIES: usize = 1_000_000;
+/// Groups of one store: ids go from 0 (meta) to here.
+pub const GROUPS: u32 = 1_024;
+/// Nodes that one store ever knows: a lost one comes back under a new id.
+pub const NODES: usize = 1_024;
 /// How long a fact is kept in the ledger's outbox after it was published.
 pub const OUTBOX_KEPT_MS: u64 = 7 * 24 * 3_600_000;
 /// How long a consumer remembers what it handled: longer than the outbox could deliver it again.
@@ -53,5 +57,10 @@ pub const INBOX_KEPT_MS: u64 = 14 * 24 * 3_600_000;
 pub const WEBHOOKS_KEPT_MS: u64 = 35 * 24 * 3_600_000;
 /// Commands in one replicated entry.
 pub const ENTRY_REQUESTS: usize = 256;
+/// Encoded bytes of the requests gathered into one replicated entry; a larger request has an entry of its own.
+pub const ENTRY_BYTES: usize = 4 << 20;
+/// Encoded bytes of one request. A full section of 10,000 seats exports about 1 MiB and a bucket of 200,000 records about
+/// 30 MiB; half of what one record of the log and one message between nodes can carry.
+pub const REQUEST_BYTES: usize = 32 << 20;
 /// Keys that one bucket remembers before it refuses new ones as overloaded; a key is kept for [`RECORD_TTL_MS`].
 pub const KEYS: usize = 2_000_000;

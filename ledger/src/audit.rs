@@ -2,6 +2,7 @@
 
 use crate::Result;
 use domain::ids::{BookingId, EventId, PaymentId, ReservationId, SeatRef};
+use domain::inventory::rebuild::Sale;
 use domain::money::{Currency, Minor};
 use domain::order::payment::PaymentState;
 use domain::time::WallMs;
@@ -59,6 +60,9 @@ impl Balance {
 pub trait Audit {
     /// Every seat of an event with a live booking, in seat order.
     fn live_seats(&self, event: EventId) -> impl Future<Output = Result<Vec<LiveSeat>>> + Send;
+
+    /// Every sale of an event, with what was given back of it, by reservation: what a lost store is rebuilt from.
+    fn sales(&self, event: EventId) -> impl Future<Output = Result<Vec<Sale>>> + Send;
 
     /// Every payment of an event (or of all), with where its money is, oldest first.
     fn balances(&self, event: Option<EventId>) -> impl Future<Output = Result<Vec<Balance>>> + Send;

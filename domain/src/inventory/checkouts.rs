@@ -8,6 +8,7 @@
 mod begin;
 mod ends;
 mod owed;
+mod rebuild;
 mod refunds;
 mod sound;
 mod upkeep;

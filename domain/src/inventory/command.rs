@@ -350,6 +350,11 @@ pub enum Manage {
         /// Which attempt.
         attempt: Attempt,
     },
+    /// Bring a partition back that was rebuilt after a disaster; nothing if it is here already.
+    Restore {
+        /// Its state.
+        state: Vec<u8>,
+    },
 }
 
 /// What a new partition is.
@@ -456,5 +461,20 @@ pub enum Meta {
         partition: Partition,
         /// Which attempt.
         attempt: Attempt,
+    },
+    /// A group is to be made on these nodes. The number is theirs alone: whoever asks for it with other nodes is refused.
+    ReserveGroup {
+        /// The group.
+        group: GroupId,
+        /// Its replicas and where clients reach them.
+        nodes: BTreeMap<NodeId, String>,
+    },
+    /// A node says which life it leads: minted when its data folder was begun. The first word stands for ever, so that a
+    /// node whose folder was lost never speaks for the one that made promises under its id.
+    RegisterNode {
+        /// Which node.
+        node: NodeId,
+        /// Its life.
+        life: u128,
     },
 }

@@ -12,6 +12,7 @@ use super::outcome::Outcome;
 use super::placement::Catalogue;
 use super::promotion::Promotion;
 use super::seats::Seats;
+use super::shared::Shared;
 use crate::ids::{Bucket, Epoch, EventId, GroupId, Partition, PromotionCode, SectionId};
 use crate::limits;
 use crate::time::{Stamp, Ticks, WallMs};
@@ -25,9 +26,9 @@ pub struct Group {
     /// Service time of the group; a bucket's T is an offset from it.
     pub(super) clock: Ticks,
     pub(super) meta: Option<Catalogue>,
-    pub(super) seats: BTreeMap<(EventId, SectionId), Copy<Seats>>,
-    pub(super) checkouts: BTreeMap<(EventId, Bucket), Copy<Checkouts>>,
-    pub(super) promotions: BTreeMap<(EventId, PromotionCode), Copy<Promotion>>,
+    pub(super) seats: BTreeMap<(EventId, SectionId), Shared<Copy<Seats>>>,
+    pub(super) checkouts: BTreeMap<(EventId, Bucket), Shared<Copy<Checkouts>>>,
+    pub(super) promotions: BTreeMap<(EventId, PromotionCode), Shared<Copy<Promotion>>>,
     #[serde(skip)]
     news: News,
 }
@@ -258,6 +259,10 @@ impl Group {
         let Self { clock, seats, checkouts, promotions, news, .. } = self;
         let mut budget = limits::ENDED_PER_ENTRY;
         for ((event, _), copy) in checkouts {
+            // A look that changes nothing copies nothing, if a snapshot still shares the bucket.
+            if !copy.active().is_some_and(|judge| judge.is_due(judge.time(*clock))) {
+                continue;
+            }
             let Some(judge) = copy.active_mut() else { continue };
             let now = Now { t: judge.time(*clock), wall };
             judge.sweep(now, &mut budget, &mut Locals { event: *event, seats, promotions, news });
@@ -267,6 +272,9 @@ impl Group {
     fn raise_marks(&mut self) {
         let Self { seats, checkouts, promotions, news, .. } = self;
         for ((event, _), copy) in checkouts {
+            if copy.active().and_then(Checkouts::mark_to_raise).is_none() {
+                continue;
+            }
             let Some(judge) = copy.active_mut() else { continue };
             judge.raise_mark(&mut Locals { event: *event, seats, promotions, news });
         }
@@ -276,21 +284,30 @@ impl Group {
     /// is not acknowledged; watermarks. Their partitions may be in other groups. Sending them again is harmless; feed what
     /// comes back through [`super::reply`].
     pub fn pending(&self, limit: usize) -> Vec<Request> {
+        self.pending_for(limit, &|_| true)
+    }
+
+    /// The same for the partitions that are wanted, so that those that do not answer crowd nobody out.
+    pub fn pending_for(&self, limit: usize, wanted: &dyn Fn(&Partition) -> bool) -> Vec<Request> {
         let mut messages = Vec::new();
-        for judge in self.checkouts.values().filter_map(Copy::active) {
-            judge.owe(&mut messages, limit);
+        for judge in self.judges() {
+            judge.owe(&mut messages, limit, wanted);
         }
         messages
     }
 
+    fn judges(&self) -> impl Iterator<Item = &Checkouts> {
+        self.checkouts.values().filter_map(|copy| copy.active())
+    }
+
     /// Whether time must be proposed each second, because something here can run out.
     pub fn has_deadlines(&self) -> bool {
-        self.checkouts.values().filter_map(Copy::active).any(Checkouts::has_deadlines)
+        self.judges().any(Checkouts::has_deadlines)
     }
 
     /// Whether more has run out than one entry may end: the leader should propose another tick at once.
     pub fn is_behind(&self) -> bool {
-        self.checkouts.values().filter_map(Copy::active).any(|judge| judge.is_behind(self.clock))
+        self.judges().any(|judge| judge.is_behind(self.clock))
     }
 
     /// Partitions changed since the last drain, with their versions; for the watch stream.
@@ -312,7 +329,7 @@ impl Group {
 
     /// What contradicts itself within a partition.
     pub(super) fn sound(&self) -> Result<(), String> {
-        fn each<K: std::fmt::Debug, M: Machine + Sound>(copies: &BTreeMap<K, Copy<M>>) -> Result<(), String> {
+        fn each<K: std::fmt::Debug, M: Machine + Sound>(copies: &BTreeMap<K, Shared<Copy<M>>>) -> Result<(), String> {
             copies
                 .iter()
                 .filter_map(|(key, copy)| copy.any().map(|machine| (key, machine)))
@@ -327,8 +344,8 @@ impl Group {
 
 const NEVER_HERE: Outcome = Outcome::Moved { epoch: Epoch(0) };
 
-fn create_copy<K: Ord, M: Machine>(
-    copies: &mut BTreeMap<K, Copy<M>>,
+fn create_copy<K: Ord, M: Machine + Clone>(
+    copies: &mut BTreeMap<K, Shared<Copy<M>>>,
     key: K,
     new: impl FnOnce() -> Result<M, String>,
     update: impl FnOnce(&mut M) -> Result<(), String>,
@@ -339,22 +356,25 @@ fn create_copy<K: Ord, M: Machine>(
             let Some(machine) = copy.active_mut() else { return Outcome::Moved { epoch } };
             update(machine)
         }
-        None => new().map(|machine| _ = copies.insert(key, Copy::new(machine))),
+        None => new().map(|machine| _ = copies.insert(key, Copy::new(machine).into())),
     };
     done.map_or_else(Outcome::Invalid, |()| Outcome::Done)
 }
 
 /// Acknowledging the feed and the steps of a move.
-fn manage_copy<K: Ord + Clone, M: Machine + Fed>(
-    copies: &mut BTreeMap<K, Copy<M>>,
+fn manage_copy<K: Ord + Clone, M: Machine + Fed + Clone>(
+    copies: &mut BTreeMap<K, Shared<Copy<M>>>,
     key: &K,
     command: &Manage,
     clock: Ticks,
     fits: impl FnOnce(&M) -> bool,
 ) -> Outcome {
     if let Manage::Install { attempt, epoch, exported } = command {
-        let copy = copies.entry(key.clone()).or_insert_with(Copy::absent);
+        let copy = copies.entry(key.clone()).or_insert_with(|| Copy::absent().into());
         return copy.install(*attempt, *epoch, exported, fits);
+    }
+    if let Manage::Restore { state } = command {
+        return restore_copy(copies, key, state, clock, fits);
     }
     let Some(copy) = copies.get_mut(key) else { return NEVER_HERE };
     match command {
@@ -368,7 +388,31 @@ fn manage_copy<K: Ord + Clone, M: Machine + Fed>(
         Manage::Unfreeze { attempt } => copy.unfreeze(*attempt, clock),
         Manage::Activate { attempt } => copy.activate(*attempt, clock),
         Manage::Drop { attempt } => copy.discard(*attempt),
-        Manage::Create(_) | Manage::Install { .. } => Outcome::Invalid("it is served elsewhere".into()),
+        Manage::Create(_) | Manage::Install { .. } | Manage::Restore { .. } => {
+            Outcome::Invalid("it is served elsewhere".into())
+        }
+    }
+}
+
+/// Only where no copy ever was: a restore is for an empty store.
+fn restore_copy<K: Ord + Clone, M: Machine + Clone>(
+    copies: &mut BTreeMap<K, Shared<Copy<M>>>,
+    key: &K,
+    state: &[u8],
+    clock: Ticks,
+    fits: impl FnOnce(&M) -> bool,
+) -> Outcome {
+    if let Some(copy) = copies.get(key) {
+        return if copy.active().is_some() { Outcome::Done } else { Outcome::Moved { epoch: copy.epoch } };
+    }
+    match postcard::from_bytes::<M>(state) {
+        Ok(mut machine) if fits(&machine) => {
+            machine.start(clock);
+            copies.insert(key.clone(), Copy::new(machine).into());
+            Outcome::Done
+        }
+        Ok(_) => Outcome::Invalid("the state is of another partition".into()),
+        Err(error) => Outcome::Invalid(format!("the state does not read: {error}")),
     }
 }
 

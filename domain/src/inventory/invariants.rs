@@ -10,6 +10,7 @@ use super::promotion::Promotion;
 use super::query::SeatState;
 use super::record::Status;
 use super::seats::Seats;
+use super::shared::Shared;
 use crate::ids::{Bucket, EventId, PromotionCode, ReservationId, SeatRef, SectionId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,10 +45,10 @@ struct Store<'a> {
 
 /// At most one copy of a partition is active; while none is, the frozen and the installed one say the same.
 fn single<'a, K: Ord + Clone + std::fmt::Debug + 'a, M: Machine>(
-    copies: impl Iterator<Item = (&'a K, &'a Copy<M>)>,
+    copies: impl Iterator<Item = (&'a K, &'a Shared<Copy<M>>)>,
 ) -> Result<BTreeMap<K, &'a M>, String> {
     let mut best: BTreeMap<K, &Copy<M>> = BTreeMap::new();
-    for (key, copy) in copies.filter(|(_, copy)| copy.any().is_some()) {
+    for (key, copy) in copies.map(|(key, copy)| (key, &**copy)).filter(|(_, copy)| copy.any().is_some()) {
         let rank = |copy: &Copy<M>| (copy.stage == Stage::Active, copy.at);
         match best.get(key) {
             Some(other) if other.stage == Stage::Active && copy.stage == Stage::Active => {

@@ -8,6 +8,7 @@ use super::outcome::Refusal;
 use super::promotion::Promotion;
 use super::record::QuotedSeat;
 use super::seats::{Alarm, Pick, Seats};
+use super::shared::Shared;
 use crate::ids::{Bucket, EventId, PromotionCode, ReservationId, SeatIndex, SectionId, UserId};
 use crate::time::{Ticks, WallMs};
 use serde::{Deserialize, Serialize};
@@ -34,8 +35,8 @@ pub(super) enum Participant {
 /// The participants of one event in this group.
 pub(super) struct Locals<'a> {
     pub(super) event: EventId,
-    pub(super) seats: &'a mut BTreeMap<(EventId, SectionId), Copy<Seats>>,
-    pub(super) promotions: &'a mut BTreeMap<(EventId, PromotionCode), Copy<Promotion>>,
+    pub(super) seats: &'a mut BTreeMap<(EventId, SectionId), Shared<Copy<Seats>>>,
+    pub(super) promotions: &'a mut BTreeMap<(EventId, PromotionCode), Shared<Copy<Promotion>>>,
     pub(super) news: &'a mut News,
 }
 
@@ -92,7 +93,7 @@ impl Locals<'_> {
     pub(super) fn tell(&mut self, id: ReservationId, who: &Participant, what: &Done, wall: WallMs) -> bool {
         let told: Option<Result<(), Alarm>> = match who {
             Participant::Seats(section) => {
-                self.seats.get_mut(&(self.event, *section)).and_then(Copy::active_mut).map(|seats| match what {
+                self.seats.get_mut(&(self.event, *section)).and_then(|copy| copy.active_mut()).map(|seats| match what {
                     Done::Released => seats.release(id, self.news),
                     Done::Sold => seats.sell(id, wall, self.news),
                     Done::Returned(back) => {

@@ -19,9 +19,11 @@ pub mod pricing;
 mod promotion;
 pub mod query;
 mod reads;
+pub mod rebuild;
 pub mod record;
 mod reply;
 mod seats;
+mod shared;
 mod watermark;
 
 pub use command::{Command, Entry, Request};

@@ -20,6 +20,8 @@ pub struct Catalogue {
     attempts: BTreeMap<Partition, Attempt>,
     /// Moves that are not done.
     moves: BTreeMap<Partition, BTreeMap<Attempt, Move>>,
+    /// Which life each node leads.
+    lives: BTreeMap<NodeId, u128>,
 }
 
 /// A record's version rises with each change here; publications are compared among themselves.
@@ -50,6 +52,11 @@ impl Catalogue {
         self.moves.values().flat_map(BTreeMap::values).cloned().collect()
     }
 
+    /// Which life each node leads.
+    pub fn lives(&self) -> &BTreeMap<NodeId, u128> {
+        &self.lives
+    }
+
     /// How many events.
     pub fn size(&self) -> u64 {
         self.events.len() as u64
@@ -66,6 +73,8 @@ impl Catalogue {
             Meta::MoveCommit { partition, attempt } => self.decide_move(partition, *attempt, MoveStage::Committed),
             Meta::MoveAbort { partition, attempt } => self.decide_move(partition, *attempt, MoveStage::Aborted),
             Meta::MoveDone { partition, attempt } => self.forget_move(partition, *attempt),
+            Meta::RegisterNode { node, life } => self.register_node(*node, *life),
+            Meta::ReserveGroup { group, nodes } => self.reserve(*group, nodes),
         };
         if before.0 != self.events || before.1 != self.placement {
             self.version += 1;
@@ -136,6 +145,28 @@ impl Catalogue {
     fn register(&mut self, group: GroupId, nodes: &BTreeMap<NodeId, String>) -> Outcome {
         self.placement.groups.insert(group, nodes.clone());
         Outcome::Done
+    }
+
+    fn register_node(&mut self, node: NodeId, life: u128) -> Outcome {
+        if self.lives.len() >= limits::NODES && !self.lives.contains_key(&node) {
+            return Outcome::Invalid(format!("a store has at most {} nodes, over all its time", limits::NODES));
+        }
+        match *self.lives.entry(node).or_insert(life) {
+            known if known == life => Outcome::Done,
+            _ => Outcome::Invalid(format!("node {node} is another one, whose data folder is not the one that asks")),
+        }
+    }
+
+    fn reserve(&mut self, group: GroupId, nodes: &BTreeMap<NodeId, String>) -> Outcome {
+        if group.0 > limits::GROUPS {
+            return Outcome::Invalid(format!("a store has at most {} groups", limits::GROUPS));
+        }
+        match self.placement.groups.get(&group) {
+            Some(known) if !known.keys().eq(nodes.keys()) => {
+                Outcome::Invalid(format!("group {group} exists, with other nodes"))
+            }
+            _ => self.register(group, nodes),
+        }
     }
 
     fn begin_move(&mut self, partition: &Partition, to: GroupId) -> Outcome {

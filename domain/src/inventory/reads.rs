@@ -8,8 +8,9 @@ use super::group::{Fed, Group, Hosted};
 use super::locals::Now;
 use super::outcome::Refusal;
 use super::query::{Answer, Query};
-use crate::ids::{Epoch, EventId, Partition, SeatRef, SectionId};
+use crate::ids::{Epoch, EventId, NodeId, Partition, SeatRef, SectionId};
 use crate::time::WallMs;
+use std::collections::BTreeMap;
 
 impl Group {
     /// Reads. `elapsed_since_last_entry_ms` is what the leader would stamp now; a follower gives 0.
@@ -83,7 +84,7 @@ impl Group {
     }
 
     fn visibly_taken(&self, event: EventId, seats: &[SeatRef], places: &[(SectionId, u32)]) -> Option<Refusal> {
-        let section = |section| self.seats.get(&(event, section)).and_then(Copy::active);
+        let section = |section| self.seats.get(&(event, section)).and_then(|copy| copy.active());
         let is_taken = |seat: &&SeatRef| section(seat.section).is_some_and(|s| s.is_taken(seat.seat));
         let mut taken: Vec<SeatRef> = seats.iter().filter(is_taken).copied().collect();
         if !taken.is_empty() {
@@ -100,7 +101,7 @@ impl Group {
     fn visibly_full(&self, event: EventId, wish: &BestAvailable) -> Option<Refusal> {
         let mut alternatives = Vec::new();
         for section in &wish.sections {
-            let seats = self.seats.get(&(event, *section)).and_then(Copy::active)?;
+            let seats = self.seats.get(&(event, *section)).and_then(|copy| copy.active())?;
             if seats.stock().free >= u32::from(wish.count) {
                 return None;
             }
@@ -109,6 +110,11 @@ impl Group {
         alternatives.retain(|other| other.free > 0);
         alternatives.truncate(ALTERNATIVES);
         Some(Refusal::NoMatchingSeats { alternatives })
+    }
+
+    /// Which life each node leads, as the meta group knows it.
+    pub fn lives(&self) -> Option<&BTreeMap<NodeId, u128>> {
+        self.meta.as_ref().map(|meta| meta.lives())
     }
 
     /// The version of a partition that has one (seats, meta) and is here.

@@ -4,6 +4,7 @@
 //! One answer is remembered for each reservation until the watermark passes it, so that a message that comes late, twice or
 //! before its time finds its answer. Each command costs what it touches, not what the section holds.
 
+mod rebuild;
 mod search;
 mod sound;
 
@@ -16,6 +17,7 @@ use super::outcome::Refusal;
 use super::pricing;
 use super::query::{Owner, SeatMap, SeatState, Stock};
 use super::record::{QuotedSeat, SectionKind, SectionPlan};
+use super::shared::Shared;
 use super::watermark::Marks;
 use crate::ids::{Bucket, EventId, Partition, ReservationId, SeatIndex, SeatRef};
 use crate::limits;
@@ -28,7 +30,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seats {
     event: EventId,
-    plan: SectionPlan,
+    plan: Shared<SectionPlan>,
     price: PriceRule,
     version: u64,
     /// The map as everybody sees it, kept current seat by seat.
@@ -106,16 +108,17 @@ impl Seats {
         let map = SeatMap { version: 1, count, packed: vec![0; count.div_ceil(4) as usize] };
         let stock = Stock { free: count, ..Stock::default() };
         let (claims, marks, feed) = (BTreeMap::new(), Marks::default(), Feed::default());
+        let plan = plan.into();
         Ok(Self { event, plan, price, version: 1, map, stock, claims, marks, first_free: 0, alarms: 0, feed })
     }
 
     /// A repeated Create: a new price counts from the next claim on, another geometry only while nothing was ever claimed.
     pub fn update(&mut self, plan: &SectionPlan, price: PriceRule) -> Result<bool, String> {
         check(plan, &price)?;
-        if *plan == self.plan && price == self.price {
+        if *plan == *self.plan && price == self.price {
             return Ok(false);
         }
-        if *plan != self.plan {
+        if *plan != *self.plan {
             if !self.claims.is_empty() || self.version > 1 {
                 return Err(format!("section {} is on sale: its geometry cannot change", self.plan.name));
             }

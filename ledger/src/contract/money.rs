@@ -146,6 +146,9 @@ pub(super) async fn the_first_outcome_wins<L: Ledger>(ledger: &L) {
     assert!(ledger.is_settled(paid.payment).await.expect("read"));
     let live = ledger.live_seats(paid.reservation.event).await.expect("read");
     assert_eq!(live.iter().map(|live| live.seat.seat.0).collect::<Vec<_>>(), [0, 1]);
+    let sales = ledger.sales(paid.reservation.event).await.expect("read");
+    let sale = sales.iter().find(|sale| sale.reservation == paid.reservation).expect("it was sold");
+    assert_eq!((sale.payment, sale.seats.len(), sale.returned.len()), (paid.payment, 2, 0));
 
     let late = Order::new(ledger, 207);
     late.capture().await;

@@ -4,9 +4,12 @@ use super::Memory;
 use crate::Result;
 use crate::audit::{Audit, Balance, LiveSeat};
 use crate::catalogue::{Catalogue, Publication, PublishOutcome};
+use crate::payments::SeatLine;
 use crate::tickets::TicketState;
-use domain::ids::EventId;
+use domain::ids::{EventId, SeatRef};
 use domain::inventory::EventRecord;
+use domain::inventory::rebuild::Sale;
+use domain::inventory::record::QuotedSeat;
 use domain::money::Minor;
 use domain::order::refund::RefundState;
 use domain::order::{booking_id, ticket_id};
@@ -45,6 +48,33 @@ impl Audit for Memory {
         }
         found.sort_by_key(|live| live.seat);
         Ok(found)
+    }
+
+    async fn sales(&self, event: EventId) -> Result<Vec<Sale>> {
+        let state = self.state();
+        let mut sales = Vec::new();
+        for booked in state.bookings.values() {
+            let view = &state.payments[&booked.payment].view;
+            if view.reservation.event != event {
+                continue;
+            }
+            let quoted = |(seat, (line, _)): (&SeatRef, &(SeatLine, bool))| QuotedSeat {
+                seat: *seat,
+                gross: line.price,
+                discount: Minor(0),
+            };
+            sales.push(Sale {
+                reservation: view.reservation,
+                user: view.user.clone(),
+                payment: view.id,
+                currency: view.currency,
+                seats: booked.seats.iter().map(quoted).collect(),
+                returned: booked.seats.iter().filter(|(_, (_, live))| !live).map(|(seat, _)| *seat).collect(),
+                at: view.created_at,
+            });
+        }
+        sales.sort_by_key(|sale| sale.reservation);
+        Ok(sales)
     }
 
     async fn balances(&self, event: Option<EventId>) -> Result<Vec<Balance>> {

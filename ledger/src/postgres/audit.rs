@@ -1,10 +1,15 @@
 //! Audit reads in SQL.
 
-use super::rows::{minor, parsed, seat, wall};
+use super::rows::{get, minor, parsed, seat, wall};
 use super::{Postgres, error};
 use crate::Result;
 use crate::audit::{Audit, Balance, LiveSeat};
-use domain::ids::EventId;
+use domain::ids::{EventId, ReservationId};
+use domain::inventory::rebuild::Sale;
+use domain::inventory::record::QuotedSeat;
+use domain::money::Minor;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Audit for Postgres {
     async fn live_seats(&self, event: EventId) -> Result<Vec<LiveSeat>> {
@@ -25,6 +30,41 @@ impl Audit for Postgres {
             })
         };
         found.iter().map(live).collect()
+    }
+
+    async fn sales(&self, event: EventId) -> Result<Vec<Sale>> {
+        let found = sqlx::query(
+            "SELECT b.reservation, b.user_id, b.payment_id, b.currency, b.created_at_ms,
+                 s.section_id, s.seat_id, s.price_minor, s.live
+             FROM bookings b JOIN booking_seats s ON s.booking_id = b.id
+             WHERE b.event_id = $1 ORDER BY b.id, s.section_id, s.seat_id",
+        )
+        .bind(i64::from(event.0))
+        .fetch_all(&self.pool)
+        .await
+        .map_err(error)?;
+        let mut sales: BTreeMap<ReservationId, Sale> = BTreeMap::new();
+        for row in &found {
+            let reservation = parsed(row, "reservation")?;
+            let sale = match sales.entry(reservation) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => new.insert(Sale {
+                    reservation,
+                    user: parsed(row, "user_id")?,
+                    payment: parsed(row, "payment_id")?,
+                    currency: parsed(row, "currency")?,
+                    seats: Vec::new(),
+                    returned: BTreeSet::new(),
+                    at: wall(row, "created_at_ms")?,
+                }),
+            };
+            let seat = seat(row)?;
+            sale.seats.push(QuotedSeat { seat, gross: minor(row, "price_minor")?, discount: Minor(0) });
+            if !get::<bool>(row, "live")? {
+                sale.returned.insert(seat);
+            }
+        }
+        Ok(sales.into_values().collect())
     }
 
     async fn balances(&self, event: Option<EventId>) -> Result<Vec<Balance>> {

@@ -7,13 +7,20 @@ use crate::inventory::locals::Participant;
 use crate::inventory::record::Status;
 
 impl Checkouts {
-    /// Adds what is owed, until `messages` has `limit`.
-    pub(in crate::inventory) fn owe(&self, messages: &mut Vec<Request>, limit: usize) {
+    /// Adds what is owed to partitions that are wanted, until `messages` has `limit`.
+    pub(in crate::inventory) fn owe(
+        &self,
+        messages: &mut Vec<Request>,
+        limit: usize,
+        wanted: &dyn Fn(&Partition) -> bool,
+    ) {
         for id in &self.owed {
             if messages.len() >= limit {
                 return;
             }
-            self.records[id].owe(*id, messages);
+            let mut owed = Vec::new();
+            self.records[id].owe(*id, &mut owed);
+            messages.extend(owed.into_iter().filter(|message| wanted(&message.partition)));
         }
         let (incarnation, below) = self.mark;
         for (who, _) in self.told.iter().filter(|(_, told)| **told < self.mark) {
@@ -21,7 +28,8 @@ impl Checkouts {
                 return;
             }
             let command = Participate::Watermark { bucket: self.bucket, incarnation, below };
-            messages.push(message(self.event, who, command));
+            messages
+                .extend([message(self.event, who, command)].into_iter().filter(|message| wanted(&message.partition)));
         }
     }
 }

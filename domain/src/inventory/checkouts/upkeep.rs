@@ -6,7 +6,7 @@ use crate::ids::ReservationId;
 use crate::inventory::locals::{Locals, Now};
 use crate::inventory::record::Status;
 use crate::limits;
-use crate::time::WallMs;
+use crate::time::{Ticks, WallMs};
 
 /// A collection makes every Begin under way stale once, so it comes rarely and takes all it finds.
 const COLLECT_EVERY_MS: u64 = 3_600_000;
@@ -14,6 +14,12 @@ const COLLECT_EVERY_MS: u64 = 3_600_000;
 const MARK_STEP: u64 = 64;
 
 impl Checkouts {
+    /// Whether a sweep would change anything.
+    pub(in crate::inventory) fn is_due(&self, t: Ticks) -> bool {
+        self.deadlines.first().is_some_and(|(deadline, _)| *deadline <= t)
+            || t >= self.collected_at.plus(COLLECT_EVERY_MS)
+    }
+
     /// Ends what has run out, as far as the entry's budget goes.
     pub(in crate::inventory) fn sweep(&mut self, now: Now, budget: &mut usize, locals: &mut Locals<'_>) {
         while *budget > 0
@@ -30,7 +36,7 @@ impl Checkouts {
         if now.t < self.collected_at.plus(COLLECT_EVERY_MS) {
             return;
         }
-        let old = |ended: crate::time::Ticks| ended.plus(limits::RECORD_TTL_MS) <= now.t;
+        let old = |ended: Ticks| ended.plus(limits::RECORD_TTL_MS) <= now.t;
         let mut left = limits::ENDED_PER_ENTRY;
         while left > 0
             && let Some((ended, id)) = self.finished.first().copied().filter(|(ended, _)| old(*ended))
@@ -70,16 +76,16 @@ impl Checkouts {
         }
     }
 
+    /// The watermark that is to be told now: it rises in steps.
+    pub(in crate::inventory) fn mark_to_raise(&self) -> Option<(u16, u64)> {
+        let least = self.least_open();
+        let far = least.0 > self.mark.0 || least.1 >= self.mark.1 + MARK_STEP;
+        (least > self.mark && (far || self.open.is_empty())).then_some(least)
+    }
+
     /// Raises the watermark in steps, and tells it to those who serve here.
     pub(in crate::inventory) fn raise_mark(&mut self, locals: &mut Locals<'_>) {
-        let least = self.least_open();
-        if least <= self.mark {
-            return;
-        }
-        let far = least.0 > self.mark.0 || least.1 >= self.mark.1 + MARK_STEP;
-        if !far && !self.open.is_empty() {
-            return;
-        }
+        let Some(least) = self.mark_to_raise() else { return };
         self.mark = least;
         for (who, told) in &mut self.told {
             if *told < least && locals.mark(who, self.bucket, least) {
