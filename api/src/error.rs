@@ -182,7 +182,7 @@ impl From<ClientError> for HttpError {
                 let message = "The seats cannot be reached just now. Nothing was decided; try again.";
                 Self::unavailable("STORE_UNAVAILABLE", message, after_s)
             }
-            ClientError::Invalid(_) | ClientError::Protocol(_) => {
+            ClientError::Invalid(_) | ClientError::Denied(_) | ClientError::Protocol(_) => {
                 tracing::error!(%error, "the store and this process do not understand each other");
                 Self::internal()
             }

@@ -3,6 +3,7 @@
 
 pub mod audit;
 pub mod bench;
+pub mod certificates;
 pub mod commands;
 pub mod config;
 pub mod crowd;

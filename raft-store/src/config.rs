@@ -1,6 +1,7 @@
 //! What a store node is told at start, with defaults that suit three nodes on one machine or in one data centre.
 
-use domain::ids::NodeId;
+use crate::tls::TlsFiles;
+use domain::ids::{GroupId, NodeId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,9 +14,13 @@ pub struct NodeConfig {
     pub id: NodeId,
     /// Where everything is kept.
     pub data: PathBuf,
-    /// Every node of the cluster and where it listens (`host:port`), this one included.
+    /// Whether it joins a running cluster: it hosts nothing until a group takes it in (`encore admin group add-node`).
+    /// Otherwise it is one of the founders, who all have the same list of peers.
+    pub join: bool,
+    /// Every founder of the cluster and where it listens (`host:port`), and this node. Nodes that came later are known
+    /// by their groups.
     pub peers: BTreeMap<NodeId, String>,
-    /// Data groups besides the meta group: `1..=groups`.
+    /// Data groups with which the cluster is founded, besides the meta group: `1..=groups`.
     pub groups: u32,
     /// Entries after which a group is snapshotted, so that its log can be purged.
     pub snapshot_every: u64,
@@ -27,6 +32,8 @@ pub struct NodeConfig {
     pub segment_bytes: u64,
     /// Whether every change of a seat's owner is indexed, so that its history can be told.
     pub seat_history: bool,
+    /// Its certificate. Without one it listens on loopback only.
+    pub tls: Option<TlsFiles>,
     /// Faults to switch back on, so that the simulation can prove that it would find them. Not configurable.
     #[serde(skip)]
     pub known_bugs: KnownBugs,
@@ -44,6 +51,7 @@ impl Default for NodeConfig {
         Self {
             id: NodeId(1),
             data: PathBuf::from("data"),
+            join: false,
             peers: BTreeMap::new(),
             groups: 1,
             snapshot_every: 20_000,
@@ -51,12 +59,19 @@ impl Default for NodeConfig {
             timing: Timing::default(),
             segment_bytes: 64 << 20,
             seat_history: true,
+            tls: None,
             known_bugs: KnownBugs::default(),
         }
     }
 }
 
 impl NodeConfig {
+    /// Groups that exist because the configuration says so.
+    pub fn configured_groups(&self) -> impl Iterator<Item = GroupId> + use<> {
+        let groups = (!self.join).then_some(0..=self.groups);
+        groups.into_iter().flatten().map(GroupId)
+    }
+
     /// Where this node listens, by its own entry in the list of peers.
     pub fn own_address(&self) -> Option<&str> {
         self.peers.get(&self.id).map(String::as_str)

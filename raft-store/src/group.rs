@@ -7,6 +7,7 @@ use crate::proposer::Proposer;
 use crate::reader::Reader;
 use crate::state_machine::StateMachine;
 use crate::types::Raft;
+use bytes::Bytes;
 use domain::ids::{GroupId, NodeId, Partition};
 use domain::inventory::{Answer, Hosted, Outcome, Query, Request};
 use openraft::async_runtime::WatchReceiver;
@@ -33,6 +34,14 @@ pub enum ProposeError {
     Overloaded {
         /// When to try again.
         retry_after_ms: u64,
+    },
+    /// The request is larger than an entry may be; nothing was written.
+    #[error("a request of {bytes} bytes is larger than the {limit} that an entry may have")]
+    TooLarge {
+        /// Its encoded size.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
     },
     /// It may or may not have been written: ask again with the same key.
     #[error("the outcome is unknown: {reason}")]
@@ -84,6 +93,12 @@ pub struct GroupStatus {
     pub voters: Vec<NodeId>,
     /// Learners.
     pub learners: Vec<NodeId>,
+    /// Voters and learners, and where they listen. Empty before the group has begun here.
+    pub members: BTreeMap<NodeId, String>,
+    /// Whether a change of voters is under way: a majority of the old ones and of the new ones is needed.
+    pub joint: bool,
+    /// How far each follower has the log, as this node, the leader, knows; otherwise empty.
+    pub matched: BTreeMap<NodeId, u64>,
     /// Whether consensus has stopped on this node, and why.
     pub stopped: Option<String>,
 }
@@ -128,9 +143,13 @@ impl GroupHandle {
         self.proposer.propose(request).await
     }
 
-    /// Queues a request; its outcome comes through the receiver, which an ending node drops.
-    pub fn submit(&self, request: Request) -> Result<oneshot::Receiver<Result<Outcome, ProposeError>>, ProposeError> {
-        self.proposer.submit(request)
+    /// Queues a request whose encoded size is known; its outcome comes through the receiver, which an ending node drops.
+    pub fn submit(
+        &self,
+        request: Request,
+        bytes: usize,
+    ) -> Result<oneshot::Receiver<Result<Outcome, ProposeError>>, ProposeError> {
+        self.proposer.submit(request, bytes)
     }
 
     /// Reads what includes everything that was acknowledged before; only the leader answers.
@@ -143,6 +162,18 @@ impl GroupHandle {
     pub fn read_applied(&self, partition: &Partition, query: &Query) -> Answer {
         let elapsed_ms = self.proposer.elapsed_ms();
         self.machine.state().machine.query(partition, query, elapsed_ms)
+    }
+
+    /// A copy of everything that was acknowledged before, as a snapshot's bytes; only the leader gives one. Apply does not
+    /// wait for it.
+    pub async fn export(&self) -> Result<Bytes, ReadError> {
+        self.reader.confirm().await?;
+        self.machine.view().encode().await.map_err(|error| ReadError::Unavailable(error.to_string()))
+    }
+
+    /// The life that the meta group has registered for a node, as applied here.
+    pub fn life_of(&self, node: NodeId) -> Option<u128> {
+        self.machine.state().machine.lives()?.get(&node).copied()
     }
 
     /// Versions of all partitions that have one, as applied here.
@@ -158,6 +189,11 @@ impl GroupHandle {
     /// What is hosted here.
     pub fn partitions(&self) -> Vec<Hosted> {
         self.machine.state().machine.partitions()
+    }
+
+    /// Requests that this replica has applied since it started, by partition.
+    pub fn served(&self) -> BTreeMap<Partition, u64> {
+        self.machine.state().served.clone()
     }
 
     /// A digest of the applied state, and the last applied entry: equal entries, equal digests.
@@ -210,6 +246,11 @@ impl GroupHandle {
             purged: metrics.purged.map(|log_id| log_id.index()),
             voters: membership.voter_ids().map(NodeId).collect(),
             learners: membership.learner_ids().map(NodeId).collect(),
+            members: membership.nodes().map(|(id, node)| (NodeId(*id), self.leaders.address(*id, node))).collect(),
+            joint: membership.get_joint_config().len() > 1,
+            matched: (metrics.replication.iter().flatten())
+                .filter_map(|(id, log_id)| Some((NodeId(*id), log_id.as_ref()?.index())))
+                .collect(),
             stopped: metrics.running_state.as_ref().err().map(ToString::to_string),
         }
     }

@@ -4,6 +4,7 @@
 use crate::group::LeaderHint;
 use crate::types::Raft;
 use domain::ids::NodeId;
+use openraft::BasicNode;
 use openraft::async_runtime::WatchReceiver;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,6 +29,11 @@ impl Leaders {
         let Some(leader) = metrics.current_leader else { return LeaderHint::default() };
         let member = metrics.membership_config.membership().get_node(&leader).map(|node| node.addr.clone());
         self.located(NodeId(leader), member)
+    }
+
+    /// Where a member listens now.
+    pub fn address(&self, member: u64, node: &BasicNode) -> String {
+        self.peers.get(&NodeId(member)).cloned().unwrap_or_else(|| node.addr.clone())
     }
 
     /// This node as a leader, where it listens; `member` is the address that its group remembers.

@@ -1,5 +1,6 @@
 //! The inventory store: consensus, disk, network and the client that routes. The only door to the seats.
 
+pub mod backup;
 mod bootstrap;
 pub mod client;
 pub mod config;
@@ -10,16 +11,21 @@ pub mod history;
 mod housekeeping;
 mod identity;
 mod leader;
+mod lives;
 mod log_store;
 pub mod metrics;
+pub mod mover;
 pub mod network;
 pub mod node;
+pub mod operate;
 pub mod peer;
 mod proposer;
 mod reader;
+mod registrar;
 pub mod runtime;
 mod snapshot;
 pub mod state_machine;
+pub mod tls;
 pub mod transport;
 pub mod types;
 pub mod wal;

@@ -47,11 +47,11 @@ fn whole(value: u64) -> i64 {
 
 impl Collector for NodeMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let groups: Vec<_> = self.0.groups().map(|group| (group, group.status())).collect();
+        let groups: Vec<_> = self.0.groups().into_iter().map(|group| (group.status(), group)).collect();
         for (name, help, read) in GAUGES {
             let gauge = ConstGauge::new(0_i64);
             let mut family = encoder.encode_descriptor(name, help, None, gauge.metric_type())?;
-            for (group, status) in &groups {
+            for (status, group) in &groups {
                 let label = [("group", status.group.to_string())];
                 ConstGauge::new(read(status, group)).encode(family.encode_family(&label)?)?;
             }

@@ -9,6 +9,7 @@ use crate::history::History;
 use crate::identity::{self, IdentityError};
 use crate::leader::Leaders;
 use crate::log_store::LogStore;
+use crate::mover::{self, MoveLog};
 use crate::peer::{self, PeerNetwork, PeerRefusal};
 use crate::runtime::spawn;
 use crate::snapshot::SnapshotStore;
@@ -16,12 +17,13 @@ use crate::state_machine::{Observer, StateMachine};
 use crate::transport::{PeerCall, Transport};
 use crate::types::Raft;
 use crate::wal::{GroupRecord, Wal, WalError};
-use crate::{bootstrap, driver, housekeeping};
+use crate::{bootstrap, driver, housekeeping, registrar};
 use bytes::Bytes;
 use domain::ids::{GroupId, NodeId};
+use domain::limits;
 use openraft::{Config, SnapshotPolicy};
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, PoisonError, RwLock};
 use tokio_util::sync::CancellationToken;
 
 /// Why a node does not start.
@@ -59,10 +61,14 @@ pub struct World {
 
 struct Inner {
     config: NodeConfig,
-    groups: BTreeMap<GroupId, GroupHandle>,
-    elsewhere: Option<Client>,
+    raft_config: Arc<Config>,
+    world: World,
     wal: Wal,
     history: Option<History>,
+    groups: RwLock<BTreeMap<GroupId, GroupHandle>>,
+    /// Held while a group is opened, so that none is opened twice.
+    opening: tokio::sync::Mutex<()>,
+    moves: MoveLog,
     stop: CancellationToken,
     _lock: Lock,
 }
@@ -73,6 +79,9 @@ pub struct Node(Arc<Inner>);
 
 impl Node {
     /// Recovers what is on disk and starts every group. Returns once they run, not once they have leaders.
+    ///
+    /// Groups are those of the configuration (unless the node joins a running cluster) and those that its log knows.
+    /// Others come later, when a peer speaks of them.
     pub async fn start(config: NodeConfig, world: World) -> Result<Self, StartError> {
         let raft_config = raft_config(&config)?;
         if !config.peers.contains_key(&config.id) {
@@ -88,16 +97,25 @@ impl Node {
         };
         let mut world = world;
         world.observers.extend(history.iter().map(|history| Arc::new(history.clone()) as Arc<dyn Observer>));
-        let mut groups = BTreeMap::new();
-        for id in (0..=config.groups).map(GroupId) {
-            let record = records.remove(&id).unwrap_or_default();
-            let handle = host(id, &config, &raft_config, &world, wal.clone(), record).await?;
-            groups.insert(id, handle);
-        }
-        let elsewhere = world.elsewhere;
-        let inner = Inner { config, groups, elsewhere, wal, history, stop: CancellationToken::new(), _lock: lock };
+        let configured = config.configured_groups();
+        let inner = Inner {
+            config,
+            raft_config,
+            world,
+            wal,
+            history,
+            groups: RwLock::default(),
+            opening: tokio::sync::Mutex::default(),
+            moves: MoveLog::default(),
+            stop: CancellationToken::new(),
+            _lock: lock,
+        };
         let node = Self(Arc::new(inner));
-        node.spawn_tasks();
+        let ids: BTreeSet<GroupId> = configured.chain(records.keys().copied()).collect();
+        for id in ids {
+            node.open(id, records.remove(&id).unwrap_or_default()).await?;
+        }
+        spawn(registrar::run(node.clone(), node.0.stop.clone()));
         Ok(node)
     }
 
@@ -112,24 +130,54 @@ impl Node {
     }
 
     /// A group that it hosts.
-    pub fn group(&self, id: GroupId) -> Option<&GroupHandle> {
-        self.0.groups.get(&id)
+    pub fn group(&self, id: GroupId) -> Option<GroupHandle> {
+        self.0.groups.read().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
     }
 
-    /// Every group that it hosts.
-    pub fn groups(&self) -> impl Iterator<Item = &GroupHandle> {
-        self.0.groups.values()
+    /// Every group that it hosts, ascending.
+    pub fn groups(&self) -> Vec<GroupHandle> {
+        self.0.groups.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
-    /// Answers one message of a peer; the bytes go back to [`Transport::call`] there.
+    /// Hosts a group from now on: with an empty replica, if it is new here.
+    pub async fn host(&self, id: GroupId) -> Result<GroupHandle, StartError> {
+        let _one_at_a_time = self.0.opening.lock().await;
+        match self.group(id) {
+            Some(known) => Ok(known),
+            None => {
+                tracing::info!(group = %id, "hosting a group that is new here");
+                self.open(id, GroupRecord::default()).await
+            }
+        }
+    }
+
+    /// Answers one message of a peer; the bytes go back to [`Transport::call`] there. A group that is new here is hosted
+    /// when a peer speaks of it: its members know best that this node is one of them.
     pub async fn answer_peer(&self, group: GroupId, call: PeerCall, body: Bytes) -> Result<Bytes, PeerRefusal> {
-        let handle = self.group(group).ok_or(PeerRefusal::NoSuchGroup(group))?;
+        let handle = match self.group(group) {
+            Some(handle) => handle,
+            None if group.0 <= limits::GROUPS && peer::is_readable(call, &body) => {
+                self.host(group).await.map_err(|error| PeerRefusal::Stopped(error.to_string()))?
+            }
+            None => return Err(PeerRefusal::NoSuchGroup(group)),
+        };
         peer::answer(handle.raft(), call, body).await
     }
 
-    /// Whether every group has a leader that this node knows of: fit to serve.
+    /// Whether every group of which this node is a member has a leader that it knows of: fit to serve. A group that the
+    /// configuration names is one of them, even before it has members.
     pub fn is_ready(&self) -> bool {
-        self.groups().all(|group| group.status().leader.is_some())
+        let configured: BTreeSet<GroupId> = self.0.config.configured_groups().collect();
+        self.groups().iter().map(GroupHandle::status).all(|status| {
+            let awaited = status.members.is_empty() && configured.contains(&status.group);
+            let member = status.members.contains_key(&self.id());
+            status.leader.is_some() || !(member || awaited)
+        })
+    }
+
+    /// Moves that this node has driven, for status and metrics.
+    pub fn moves(&self) -> &MoveLog {
+        &self.0.moves
     }
 
     /// Who owned each seat, and since when; `None` if it is not kept.
@@ -152,37 +200,33 @@ impl Node {
         }
     }
 
-    fn spawn_tasks(&self) {
-        let Inner { config, groups, elsewhere, wal, stop, .. } = &*self.0;
-        for group in groups.values() {
-            spawn(bootstrap::initialise(group.clone(), config.clone(), stop.clone()));
-            spawn(driver::run(group.clone(), elsewhere.clone(), stop.clone()));
-            spawn(housekeeping::run(group.clone(), wal.clone(), config.snapshot_every, stop.clone()));
-        }
-        if let Some(meta) = groups.get(&GroupId::META) {
-            let ids = groups.keys().copied().collect();
-            spawn(bootstrap::register(meta.clone(), config.clone(), ids, stop.clone()));
-        }
+    pub(crate) fn elsewhere(&self) -> Option<&Client> {
+        self.0.world.elsewhere.as_ref()
     }
-}
 
-async fn host(
-    id: GroupId,
-    config: &NodeConfig,
-    raft_config: &Arc<Config>,
-    world: &World,
-    wal: Wal,
-    record: GroupRecord,
-) -> Result<GroupHandle, StartError> {
-    let snapshots = SnapshotStore::open(world.disk.clone(), config.data.join("snapshots"), id).await?;
-    let machine = StateMachine::open(id, snapshots, world.observers.clone()).await?;
-    let log = LogStore::open(id, wal, record)?;
-    let network = PeerNetwork::new(id, world.transport.clone());
-    let raft = Raft::new(config.id.0, raft_config.clone(), network, log.clone(), machine.clone())
-        .await
-        .map_err(|error| StartError::Consensus(error.to_string()))?;
-    let leaders = Leaders::new(raft.clone(), Arc::new(config.peers.clone()));
-    Ok(GroupHandle::start(id, raft, log, machine, leaders, config.proposal_queue))
+    /// Opens a group on what the log knows of it, and starts its tasks.
+    async fn open(&self, id: GroupId, record: GroupRecord) -> Result<GroupHandle, StartError> {
+        let Inner { config, raft_config, world, wal, moves, stop, .. } = &*self.0;
+        let snapshots = SnapshotStore::open(world.disk.clone(), config.data.join("snapshots"), id).await?;
+        let machine = StateMachine::open(id, snapshots, world.observers.clone()).await?;
+        let log = LogStore::open(id, wal.clone(), record)?;
+        let network = PeerNetwork::new(id, world.transport.clone());
+        let raft = Raft::new(config.id.0, raft_config.clone(), network, log.clone(), machine.clone())
+            .await
+            .map_err(|error| StartError::Consensus(error.to_string()))?;
+        let leaders = Leaders::new(raft.clone(), Arc::new(config.peers.clone()));
+        let group = GroupHandle::start(id, raft, log, machine, leaders, config.proposal_queue);
+        self.0.groups.write().unwrap_or_else(PoisonError::into_inner).insert(id, group.clone());
+        if config.configured_groups().any(|configured| configured == id) {
+            spawn(bootstrap::initialise(group.clone(), config.clone(), stop.clone()));
+        }
+        spawn(driver::run(group.clone(), world.elsewhere.clone(), stop.clone()));
+        spawn(housekeeping::run(group.clone(), wal.clone(), config.snapshot_every, stop.clone()));
+        if let Some(client) = world.elsewhere.clone().filter(|_| id == GroupId::META) {
+            spawn(mover::run(group.clone(), client, moves.clone(), stop.clone()));
+        }
+        Ok(group)
+    }
 }
 
 /// openraft's settings. Two are promises of ours:

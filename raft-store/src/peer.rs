@@ -50,6 +50,16 @@ pub async fn answer(raft: &Raft, call: PeerCall, body: Bytes) -> Result<Bytes, P
     }
 }
 
+/// Whether the bytes are a message at all; garbage founds no group.
+pub fn is_readable(call: PeerCall, body: &Bytes) -> bool {
+    match call {
+        PeerCall::Append => decode::<AppendEntriesRequest<TypeConfig>>(body).is_ok(),
+        PeerCall::Vote | PeerCall::PreVote => decode::<VoteRequest<TypeConfig>>(body).is_ok(),
+        PeerCall::TransferLeader => false,
+        PeerCall::Snapshot => decode_snapshot(body.clone()).is_ok(),
+    }
+}
+
 /// Makes the connections of one group.
 #[derive(Clone)]
 pub struct PeerNetwork {

@@ -7,8 +7,9 @@ use crate::leader::Leaders;
 use crate::runtime::{Instant, millis_since, now, spawn, timeout, wall_now};
 use crate::state_machine::StateMachine;
 use crate::types::{Applied, Batch, Raft, TypeConfig};
+use crate::wire;
 use domain::inventory::{Entry, Outcome, Refusal, Request};
-use domain::limits::ENTRY_REQUESTS;
+use domain::limits::{ENTRY_BYTES, ENTRY_REQUESTS, REQUEST_BYTES};
 use domain::time::Stamp;
 use openraft::async_runtime::WatchReceiver;
 use openraft::impls::ProgressResponder;
@@ -30,6 +31,7 @@ type Reply = oneshot::Sender<Result<Outcome, ProposeError>>;
 
 struct Proposal {
     request: Request,
+    bytes: usize,
     reply: Reply,
 }
 
@@ -68,11 +70,19 @@ impl Proposer {
 
     /// Proposes one request and waits for its outcome.
     pub async fn propose(&self, request: Request) -> Result<Outcome, ProposeError> {
-        self.submit(request)?.await.unwrap_or_else(|_| Err(unknown(&self.leaders, "the node is stopping")))
+        let bytes = wire::size(&request);
+        self.submit(request, bytes)?.await.unwrap_or_else(|_| Err(unknown(&self.leaders, "the node is stopping")))
     }
 
-    /// Queues one request; the outcome comes through the receiver.
-    pub fn submit(&self, request: Request) -> Result<oneshot::Receiver<Result<Outcome, ProposeError>>, ProposeError> {
+    /// Queues one request of so many encoded bytes; the outcome comes through the receiver.
+    pub fn submit(
+        &self,
+        request: Request,
+        bytes: usize,
+    ) -> Result<oneshot::Receiver<Result<Outcome, ProposeError>>, ProposeError> {
+        if bytes > REQUEST_BYTES {
+            return Err(ProposeError::TooLarge { bytes, limit: REQUEST_BYTES });
+        }
         let Ok(leader) = self.raft.as_leader() else {
             return Err(ProposeError::NotLeader(self.leaders.hint()));
         };
@@ -82,7 +92,7 @@ impl Proposer {
             let _ = reply.send(Ok(Outcome::Advised(refusal)));
             return Ok(receiver);
         }
-        match self.queue.try_send(Proposal { request, reply }) {
+        match self.queue.try_send(Proposal { request, bytes, reply }) {
             Ok(()) => Ok(receiver),
             Err(mpsc::error::TrySendError::Full(_)) => Err(ProposeError::Overloaded { retry_after_ms: RETRY_AFTER_MS }),
             Err(mpsc::error::TrySendError::Closed(_)) => Err(unknown(&self.leaders, "the node is stopping")),
@@ -123,33 +133,35 @@ struct Worker {
 impl Worker {
     async fn run(self, mut queue: mpsc::Receiver<Proposal>) {
         let mut last_entry = now();
+        // What did not fit into the last entry begins the next one.
+        let mut left_over = None;
         loop {
             let until_tick = TICK.saturating_sub(Duration::from_millis(millis_since(last_entry)));
-            let mut batch = Vec::new();
-            match timeout(until_tick, queue.recv()).await {
-                Some(Some(first)) => batch.push(first),
-                Some(None) => return,
-                None => {}
-            }
+            let first = match left_over.take() {
+                Some(first) => Some(first),
+                None => match timeout(until_tick, queue.recv()).await {
+                    Some(Some(first)) => Some(first),
+                    Some(None) => return,
+                    None => None,
+                },
+            };
             let Some(term) = self.ready().await else {
                 last_entry = now();
-                self.refuse(batch, &mut queue);
+                self.refuse(first, &mut queue);
                 continue;
             };
-            while batch.len() < ENTRY_REQUESTS {
-                match queue.try_recv() {
-                    // Whoever no longer waits gets no entry: nothing of theirs was written.
-                    Ok(proposal) if proposal.reply.is_closed() => {}
-                    Ok(proposal) => batch.push(proposal),
-                    Err(_) => break,
-                }
-            }
+            let batch;
+            (batch, left_over) = gather(first, &mut queue);
             if batch.is_empty() && !self.machine.state().machine.has_deadlines() {
                 last_entry = now();
                 continue;
             }
             self.write(term, batch).await;
-            while self.machine.state().machine.is_behind() && queue.is_empty() && self.ready().await == Some(term) {
+            while self.machine.state().machine.is_behind()
+                && queue.is_empty()
+                && left_over.is_none()
+                && self.ready().await == Some(term)
+            {
                 if !self.write(term, Vec::new()).await {
                     break;
                 }
@@ -176,9 +188,9 @@ impl Worker {
     }
 
     /// Nothing of these was written.
-    fn refuse(&self, batch: Vec<Proposal>, queue: &mut mpsc::Receiver<Proposal>) {
+    fn refuse(&self, first: Option<Proposal>, queue: &mut mpsc::Receiver<Proposal>) {
         let rest = std::iter::from_fn(|| queue.try_recv().ok());
-        for proposal in batch.into_iter().chain(rest) {
+        for proposal in first.into_iter().chain(rest) {
             let _ = proposal.reply.send(Err(ProposeError::NotLeader(self.leaders.hint())));
         }
     }
@@ -236,6 +248,27 @@ impl Worker {
     }
 }
 
+/// What waits, up to one entry's requests and bytes; and the one that did not fit any more.
+fn gather(first: Option<Proposal>, queue: &mut mpsc::Receiver<Proposal>) -> (Vec<Proposal>, Option<Proposal>) {
+    let mut bytes = first.as_ref().map_or(0, |proposal| proposal.bytes);
+    let mut batch = Vec::from_iter(first);
+    while batch.len() < ENTRY_REQUESTS {
+        match queue.try_recv() {
+            // Whoever no longer waits gets no entry: nothing of theirs was written.
+            Ok(proposal) if proposal.reply.is_closed() => {}
+            Ok(proposal) if !batch.is_empty() && bytes + proposal.bytes > ENTRY_BYTES => {
+                return (batch, Some(proposal));
+            }
+            Ok(proposal) => {
+                bytes += proposal.bytes;
+                batch.push(proposal);
+            }
+            Err(_) => break,
+        }
+    }
+    (batch, None)
+}
+
 fn clamp_ms(elapsed: u64) -> u32 {
     u32::try_from(elapsed).unwrap_or(u32::MAX)
 }
@@ -250,4 +283,54 @@ fn leading_term(raft: &Raft) -> Option<u64> {
 
 fn unknown(leaders: &Leaders, reason: &str) -> ProposeError {
     ProposeError::Unknown { reason: reason.to_owned(), hint: leaders.hint() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use domain::ids::Partition;
+    use domain::inventory::command::{Command, Manage};
+
+    fn waiting(sizes: &[usize]) -> (mpsc::Receiver<Proposal>, Vec<oneshot::Receiver<Result<Outcome, ProposeError>>>) {
+        let (queue, receiver) = mpsc::channel(10_000);
+        let callers = sizes.iter().map(|bytes| {
+            let (reply, caller) = oneshot::channel();
+            let command = Command::Manage(Manage::AckFeed { upto: 0 });
+            let request = Request { partition: Partition::Meta, command };
+            assert!(queue.try_send(Proposal { request, bytes: *bytes, reply }).is_ok());
+            caller
+        });
+        let callers = callers.collect();
+        (receiver, callers)
+    }
+
+    /// Sizes of the entries that a queue of such requests becomes.
+    fn entries(sizes: &[usize]) -> Vec<Vec<usize>> {
+        let (mut queue, _callers) = waiting(sizes);
+        let (mut entries, mut left_over) = (Vec::new(), None);
+        loop {
+            let batch;
+            (batch, left_over) = gather(left_over, &mut queue);
+            if batch.is_empty() {
+                return entries;
+            }
+            entries.push(batch.into_iter().map(|proposal| proposal.bytes).collect());
+        }
+    }
+
+    #[test]
+    fn an_entry_is_bounded_by_count_and_by_bytes_and_keeps_the_order() {
+        assert_eq!(entries(&[10; 600]).iter().map(Vec::len).collect::<Vec<_>>(), [256, 256, 88]);
+        let half = ENTRY_BYTES / 2;
+        assert_eq!(entries(&[half, half, 1, half]), [vec![half, half], vec![1, half]]);
+        // What is larger than an entry's bytes travels alone.
+        assert_eq!(entries(&[1, REQUEST_BYTES, 2]), [vec![1], vec![REQUEST_BYTES], vec![2]]);
+    }
+
+    #[test]
+    fn whoever_gave_up_gets_no_entry() {
+        let (mut queue, callers) = waiting(&[1, 2, 3]);
+        drop(callers);
+        assert!(gather(None, &mut queue).0.is_empty());
+    }
 }

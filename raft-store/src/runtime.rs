@@ -11,7 +11,7 @@ mod host;
 #[path = "runtime/simulated.rs"]
 mod host;
 
-pub use host::{Rt, abort, run_blocking, wall_now};
+pub use host::{Rt, abort, new_life, run_blocking, wall_now};
 #[cfg(madsim)]
 pub use host::{reset_clocks, set_clock};
 

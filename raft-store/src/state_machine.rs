@@ -1,6 +1,6 @@
 //! openraft's state machine over the pure one: applies entries, answers from the applied state, makes and takes snapshots.
 
-use crate::runtime::{Instant, now};
+use crate::runtime::{Instant, now, run_blocking};
 use crate::snapshot::SnapshotStore;
 use crate::types::{Applied, LogId, Snapshot, SnapshotData, SnapshotMeta, StoredMembership, TypeConfig};
 use domain::ids::{GroupId, Partition};
@@ -47,6 +47,8 @@ pub struct State {
     pub term_began: Option<(u64, Instant)>,
     /// Versions of the partitions that have one.
     pub versions: BTreeMap<Partition, u64>,
+    /// Requests applied since the start, by partition; for the operator.
+    pub served: BTreeMap<Partition, u64>,
     membership: StoredMembership,
 }
 
@@ -70,6 +72,7 @@ impl StateMachine {
             applied: None,
             term_began: None,
             versions: BTreeMap::new(),
+            served: BTreeMap::new(),
             membership: StoredMembership::default(),
         };
         if let Some(snapshot) = snapshots.load().await? {
@@ -86,6 +89,14 @@ impl StateMachine {
     /// The applied state. Hold it briefly: apply waits.
     pub fn state(&self) -> RwLockReadGuard<'_, State> {
         self.0.state.read().expect("a machine that panicked cannot go on")
+    }
+
+    /// The applied state as it is now. It shares its partitions with what goes on being applied, so it costs no more than a
+    /// look.
+    pub fn view(&self) -> View {
+        let state = self.state();
+        let meta = SnapshotMeta { last_log_id: state.applied, last_membership: state.membership.clone() };
+        View { meta, machine: state.machine.clone() }
     }
 
     /// Resolves after the next change that follows this call.
@@ -118,6 +129,9 @@ impl StateMachine {
             }
             EntryPayload::Normal(batch) => {
                 let outcomes = state.machine.apply(&batch.0);
+                for request in &batch.0.requests {
+                    state.count(&request.partition);
+                }
                 let changed = state.machine.drain_changed();
                 state.versions.extend(changed);
                 let seats = state.machine.drain_seat_changes();
@@ -138,7 +152,35 @@ impl StateMachine {
     }
 }
 
+/// The state of a group at one moment.
+pub struct View {
+    meta: SnapshotMeta,
+    machine: Group,
+}
+
+impl View {
+    /// What it covers, and the machine's bytes; made beside the tasks, while entries go on being applied.
+    async fn machine_bytes(self) -> io::Result<(SnapshotMeta, SnapshotData)> {
+        let Self { meta, machine } = self;
+        let bytes = run_blocking(move || Ok(crate::wire::encode(&machine))).await?;
+        Ok((meta, bytes))
+    }
+
+    /// The bytes of a snapshot, checksummed.
+    pub async fn encode(self) -> io::Result<SnapshotData> {
+        let (meta, bytes) = self.machine_bytes().await?;
+        crate::snapshot::encode(&meta, &bytes)
+    }
+}
+
 impl State {
+    fn count(&mut self, partition: &Partition) {
+        match self.served.get_mut(partition) {
+            Some(count) => *count += 1,
+            None => _ = self.served.insert(partition.clone(), 1),
+        }
+    }
+
     fn restore(&mut self, meta: &SnapshotMeta, bytes: &[u8]) -> io::Result<()> {
         self.machine = crate::wire::decode("snapshot", bytes)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
@@ -153,13 +195,8 @@ impl State {
 impl RaftSnapshotBuilder<TypeConfig> for StateMachine {
     type SnapshotData = SnapshotData;
 
-    // The machine is encoded under the read lock, so apply waits for that long: tens of milliseconds for the largest events.
     async fn build_snapshot(&mut self) -> Result<Snapshot, io::Error> {
-        let (meta, bytes) = {
-            let state = self.state();
-            let meta = SnapshotMeta { last_log_id: state.applied, last_membership: state.membership.clone() };
-            (meta, crate::wire::encode(&state.machine))
-        };
+        let (meta, bytes) = self.view().machine_bytes().await?;
         self.0.snapshots.save(&meta, &bytes).await?;
         Ok(Snapshot { meta, snapshot: bytes })
     }

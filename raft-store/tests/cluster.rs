@@ -3,9 +3,10 @@
 
 mod support;
 
-use domain::ids::{EventId, GroupId, NodeId, Partition, SectionId};
+use domain::ids::{Attempt, Epoch, EventId, GroupId, NodeId, Partition, SectionId};
 use domain::inventory::command::{Command, Manage};
 use domain::inventory::{Answer, Outcome, Query, Request};
+use domain::limits::{ENTRY_BYTES, REQUEST_BYTES};
 use raft_store::group::{GroupHandle, ProposeError};
 use std::time::Duration;
 use support::{Cluster, DATA, IDS, eventually};
@@ -41,7 +42,7 @@ async fn three_nodes_elect_and_replicate() {
     let (index, _) = cluster.converged(DATA).await;
     assert!(index.unwrap() >= 20);
     let leader = cluster.leader(DATA).await;
-    let follower = cluster.nodes().into_iter().map(|node| node.group(DATA).unwrap().clone()).find(|g| !g.is_leader());
+    let follower = cluster.nodes().into_iter().map(|node| node.group(DATA).unwrap()).find(|g| !g.is_leader());
     let refused = follower.unwrap().propose(request(1)).await;
     let Err(ProposeError::NotLeader(hint)) = refused else { panic!("{refused:?}") };
     assert_eq!(hint.leader, leader.status().leader);
@@ -165,4 +166,21 @@ async fn every_group_is_registered_where_it_lives() {
         _ => false,
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_large_request_has_an_entry_of_its_own_and_one_too_large_is_refused() {
+    let cluster = Cluster::start(1_000).await;
+    propose(&cluster, 1).await;
+    let leader = cluster.leader(DATA).await;
+    let install = |bytes: usize| Request {
+        partition: request(1).partition,
+        command: Command::Manage(Manage::Install { attempt: Attempt(1), epoch: Epoch(2), exported: vec![0xff; bytes] }),
+    };
+    let refused = leader.propose(install(REQUEST_BYTES)).await;
+    assert!(matches!(refused, Err(ProposeError::TooLarge { limit: REQUEST_BYTES, .. })), "{refused:?}");
+    // It is no export, which is found out where it is applied: on every node.
+    let outcome = leader.propose(install(2 * ENTRY_BYTES)).await;
+    assert!(matches!(outcome, Ok(Outcome::Invalid(_))), "{outcome:?}");
+    cluster.converged(DATA).await;
 }

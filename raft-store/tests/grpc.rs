@@ -285,8 +285,8 @@ async fn a_node_that_was_away_too_long_gets_a_snapshot_in_pieces() {
         number += 1;
     }
     store.start_node(away).await;
-    let group = store.server(away).node().group(HOME).unwrap().clone();
-    let leading = store.server(leader).node().group(HOME).unwrap().clone();
+    let group = store.server(away).node().group(HOME).unwrap();
+    let leading = store.server(leader).node().group(HOME).unwrap();
     eventually("the node has caught up", || group.state_hash() == leading.state_hash()).await;
     assert!(group.status().snapshot.is_some_and(|upto| upto > missed), "it caught up by log");
 }
@@ -295,7 +295,13 @@ async fn a_node_that_was_away_too_long_gets_a_snapshot_in_pieces() {
 async fn a_node_answers_peers_only_under_its_own_id_and_only_what_it_can_read() {
     let store = Store::start().await;
     let mut peer = PeerClient::connect(format!("http://{}", store.peers[&IDS[0]])).await.unwrap();
-    let call = |to: u64, group: u32, call: u32| PeerCall { group, call, body: vec![0xff; 7].into(), to };
+    let call = |to: u64, group: u32, call: u32| PeerCall {
+        group,
+        call,
+        body: vec![0xff; 7].into(),
+        to,
+        ..PeerCall::default()
+    };
     let code = |status: tonic::Status| status.code();
     assert_eq!(peer.call(call(2, 1, 1)).await.map_err(code).unwrap_err(), tonic::Code::FailedPrecondition);
     assert_eq!(peer.call(call(1, 1, 9)).await.map_err(code).unwrap_err(), tonic::Code::InvalidArgument);

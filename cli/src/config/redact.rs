@@ -23,8 +23,10 @@ fn is_secret(name: &str) -> bool {
 fn hide(value: &mut Value) {
     match value {
         Value::Object(fields) => {
+            // Where a key is, is no secret: beside a certificate stands the name of a file.
+            let files = fields.contains_key("ca") && fields.contains_key("cert");
             for (name, field) in fields.iter_mut() {
-                if is_secret(name) { hide_all(field) } else { hide(field) }
+                if is_secret(name) && !files { hide_all(field) } else { hide(field) }
             }
         }
         Value::Array(items) => items.iter_mut().for_each(hide),

@@ -19,7 +19,7 @@ use domain::ids::ReservationId;
 use indicatif::{ProgressBar, ProgressStyle};
 use ledger::Postgres;
 use ledger::postgres::Config as LedgerConfig;
-use raft_store::client::{Client, ClientConfig};
+use raft_store::client::Client;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::process::ExitCode;
@@ -169,7 +169,7 @@ fn sources(stack: &Stack, tally: &Tally) -> Result<Sources> {
 pub fn sources_of(stack: &Stack) -> Result<Sources> {
     let url = stack.postgres()?.url();
     Ok(Sources {
-        store: Client::connect(ClientConfig::with_endpoints(stack.store_endpoints())),
+        store: Client::connect(stack.store()),
         ledger: Postgres::new(&LedgerConfig { url, max_connections: 2, ..LedgerConfig::default() })?,
         provider_url: Some(stack.url(Part::Provider)),
         gates: vec![stack.url(Part::Gate(1))],

@@ -19,6 +19,7 @@ use gate::manifest::OrganiserKey;
 use ledger::postgres::Config as LedgerConfig;
 use raft_store::NodeConfig;
 use raft_store::client::ClientConfig;
+use raft_store::tls::{Role, TlsFiles};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -31,6 +32,8 @@ use telemetry::LogFormat;
 
 /// Nodes of the store.
 pub const NODES: u8 = 3;
+/// How long the certificates of a stack are valid.
+const CERTIFICATE_DAYS: u32 = 3_650;
 
 fn secret_file(path: &Path, text: &str) -> Result<()> {
     let mut open = fs::OpenOptions::new();
@@ -45,7 +48,9 @@ pub fn write_keys(places: &Places, secrets: &Secrets) -> Result<()> {
     secret_file(&places.secret("pass-key.pem"), &secrets.pass_pem)?;
     secret_file(&places.secret("pass-keys.json"), &secrets.passes()?.key_set())?;
     secret_file(&places.secret("sealing.key"), &secrets.sealing_key)?;
-    secret_file(&places.secret("organiser.key"), &secrets.organiser_key)
+    secret_file(&places.secret("organiser.key"), &secrets.organiser_key)?;
+    let nodes: Vec<NodeId> = (1..=NODES).map(|node| NodeId(node.into())).collect();
+    crate::certificates::issue(&certificates(places), &nodes, CERTIFICATE_DAYS).map(|_| ())
 }
 
 /// What a part is started with.
@@ -76,6 +81,17 @@ pub fn operator_config(places: &Places) -> PathBuf {
 pub fn endpoints(places: &Places) -> Vec<String> {
     let port = |number| places.known_port(Part::Node(number), Door::Second);
     (1..=NODES).filter_map(port).map(|port| format!("127.0.0.1:{port}")).collect()
+}
+
+/// How a client of this role reaches the store.
+pub fn store(places: &Places, role: Role) -> ClientConfig {
+    let tls = Some(TlsFiles::of(&certificates(places), role.word()));
+    ClientConfig { tls, ..ClientConfig::with_endpoints(endpoints(places)) }
+}
+
+/// Where the certificates of nodes and clients are.
+pub fn certificates(places: &Places) -> PathBuf {
+    places.secret("tls")
 }
 
 /// Write a part's settings. Every port must have been chosen.
@@ -124,8 +140,8 @@ impl Maker<'_> {
         LogSettings { format: LogFormat::Json, filter: self.options.log_filter.clone() }
     }
 
-    fn store(&self) -> ClientConfig {
-        ClientConfig::with_endpoints(endpoints(self.places))
+    fn store(&self, role: Role) -> ClientConfig {
+        store(self.places, role)
     }
 
     fn ledger(&self, role: &str, password: &str, max_connections: u32) -> Result<LedgerConfig> {
@@ -144,8 +160,9 @@ impl Maker<'_> {
             peers.insert(NodeId(peer.into()), self.address(Part::Node(peer), Door::Second)?.to_string());
         }
         let part = Part::Node(number);
+        let tls = Some(TlsFiles::of(&certificates(self.places), &part.to_string()));
         let node =
-            NodeConfig { id: NodeId(number.into()), data: self.places.data(part), peers, ..NodeConfig::default() };
+            NodeConfig { id: NodeId(number.into()), data: self.places.data(part), peers, tls, ..NodeConfig::default() };
         Ok(NodeSettings { listen: self.address(part, Door::Main)?, log: self.log(), node })
     }
 
@@ -163,7 +180,8 @@ impl Maker<'_> {
 
     fn queue(&self) -> Result<QueueSettings> {
         let listen = self.address(Part::Queue, Door::Main)?;
-        let mut settings = QueueSettings { listen, log: self.log(), store: self.store(), ..QueueSettings::default() };
+        let mut settings =
+            QueueSettings { listen, log: self.log(), store: self.store(Role::Reader), ..QueueSettings::default() };
         settings.queue.redis_url = self.redis_url()?;
         settings.queue.fan_key_set_file = self.places.secret("fan-keys.json");
         settings.queue.pass_key_file = self.places.secret("pass-key.pem");
@@ -178,7 +196,11 @@ impl Maker<'_> {
     fn api(&self, part: Part) -> Result<ApiSettings> {
         let mut settings =
             ApiSettings { listen: self.address(part, Door::Main)?, log: self.log(), ..Default::default() };
-        settings.store = self.store();
+        settings.store = self.store(match part {
+            Part::Browse => Role::Reader,
+            Part::Operators => Role::Operator,
+            _ => Role::Service,
+        });
         settings.api.public.queue = self.url(Part::Queue)?;
         settings.api.public.buy = self.url(Part::Buy(1))?;
         // The pages may be opened by either name of this machine.
@@ -212,7 +234,7 @@ impl Maker<'_> {
     fn fulfillment(&self) -> Result<FulfillmentSettings> {
         let listen = self.address(Part::Fulfillment, Door::Main)?;
         let mut settings = FulfillmentSettings { listen, log: self.log(), ..FulfillmentSettings::default() };
-        settings.store = self.store();
+        settings.store = self.store(Role::Service);
         settings.ledger = self.ledger("encore_relay", &self.secrets.relay, 8)?;
         settings.provider.base_url = self.url(Part::Provider)?;
         settings.provider.api_key = self.secrets.provider_key.clone();
@@ -246,7 +268,7 @@ impl Maker<'_> {
         for gate in 1..=self.options.gates {
             gates.push(self.url(Part::Gate(gate))?);
         }
-        let mut settings = OperatorSettings { store: self.store(), gates, ..OperatorSettings::default() };
+        let mut settings = OperatorSettings { store: self.store(Role::Operator), gates, ..OperatorSettings::default() };
         settings.ledger = self.ledger(SUPERUSER, &secrets.postgres, 2)?;
         // An operator's command would rather wait than fail.
         settings.ledger.acquire_timeout_ms = 10_000;

@@ -10,6 +10,8 @@ use super::secrets::Secrets;
 use super::settings;
 use anyhow::{Context, Result, bail};
 use futures::future::try_join_all;
+use raft_store::client::ClientConfig;
+use raft_store::tls::Role;
 use reqwest::StatusCode;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -334,9 +336,9 @@ impl Stack {
         format!("http://127.0.0.1:{port}")
     }
 
-    /// Where clients reach the nodes of the store.
-    pub fn store_endpoints(&self) -> Vec<String> {
-        settings::endpoints(&self.places)
+    /// How an operator's client reaches the store.
+    pub fn store(&self) -> ClientConfig {
+        settings::store(&self.places, Role::Operator)
     }
 
     /// The private PostgreSQL.

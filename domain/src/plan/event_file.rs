@@ -54,6 +54,10 @@ pub struct EventFile {
     /// `checkouts` partitions.
     #[serde(default = "default_buckets")]
     pub buckets: u16,
+    /// Groups of the store over which a new event's sections are spread; one for most. Changed later by
+    /// `encore admin spread`.
+    #[serde(default = "default_spread")]
+    pub spread: u16,
     /// The waiting room.
     #[serde(default)]
     pub queue: QueueFile,
@@ -75,6 +79,10 @@ fn default_user_limit() -> u16 {
 }
 
 fn default_plan_version() -> u32 {
+    1
+}
+
+fn default_spread() -> u16 {
     1
 }
 

@@ -1,5 +1,6 @@
 //! What a client must be told: where some nodes are, and how long it may try.
 
+use crate::tls::TlsFiles;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -17,6 +18,8 @@ pub struct ClientConfig {
     pub connect_timeout_ms: u64,
     /// Requests to one node that may wait for their answers; past it a call is refused as overloaded, at once.
     pub in_flight: usize,
+    /// This client's certificate; `None` for nodes that ask for none, on loopback.
+    pub tls: Option<TlsFiles>,
 }
 
 impl Default for ClientConfig {
@@ -27,6 +30,7 @@ impl Default for ClientConfig {
             attempt_timeout_ms: 2_000,
             connect_timeout_ms: 2_000,
             in_flight: 8_192,
+            tls: None,
         }
     }
 }

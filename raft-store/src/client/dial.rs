@@ -1,7 +1,7 @@
 //! How a client reaches a node: a stream of frames each way. gRPC implements it for real (`network`), the simulation with
 //! a link of its own that carries the same encoded frames.
 
-use crate::wire::frames::{AnswerFrame, AskFrame, WatchFrame};
+use crate::wire::frames::{AnswerFrame, AskFrame, Order, OrderReply, WatchFrame};
 use domain::ids::EventId;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
@@ -30,4 +30,9 @@ pub trait Dial: Send + Sync + 'static {
         address: &str,
         event: EventId,
     ) -> BoxFuture<'static, Result<BoxStream<'static, Result<WatchFrame, String>>, String>>;
+
+    /// Gives the node at this address an operator's order. Where this is not implemented, there are no operators.
+    fn order(&self, _address: &str, _order: Order) -> BoxFuture<'static, Result<OrderReply, String>> {
+        Box::pin(async { Err("operators have no way to the nodes here".to_owned()) })
+    }
 }

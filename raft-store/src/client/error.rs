@@ -30,6 +30,9 @@ pub enum ClientError {
     /// The question does not fit the partition (for example a section that does not exist).
     #[error("the store refused the question: {0}")]
     Invalid(String),
+    /// This client's certificate does not allow it.
+    #[error("the store refused: {0}")]
+    Denied(String),
     /// An answer that cannot be read: versions do not fit together.
     #[error("the store answered something unexpected: {0}")]
     Protocol(String),
@@ -46,7 +49,7 @@ impl ClientError {
         match self {
             Self::Overloaded { retry_after_ms } => Some(*retry_after_ms),
             Self::Unavailable(_) | Self::Timeout | Self::Moved { .. } => Some(1_000),
-            Self::NoSuchEvent(_) | Self::Invalid(_) | Self::Protocol(_) => None,
+            Self::NoSuchEvent(_) | Self::Invalid(_) | Self::Denied(_) | Self::Protocol(_) => None,
         }
     }
 }

@@ -211,6 +211,6 @@ fn size(what: &ask::What) -> usize {
     match what {
         ask::What::Request(bytes) => bytes.len(),
         ask::What::Read(read) => read.question.len(),
-        ask::What::Status(_) => 0,
+        ask::What::Status(_) | ask::What::History(_) => 0,
     }
 }

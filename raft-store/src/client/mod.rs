@@ -9,8 +9,11 @@ mod calls;
 mod config;
 pub mod dial;
 mod error;
+mod history;
 mod link;
+mod operate;
 mod publish;
+mod restore;
 mod router;
 mod status;
 #[cfg(test)]
@@ -19,11 +22,13 @@ mod watch;
 
 pub use config::ClientConfig;
 pub use error::ClientError;
+pub use history::ToldHistory;
+pub use operate::{OperateError, Progress};
 pub use publish::{Promotion, PublishError};
 pub use status::{ClusterStatus, GroupStatus, NodeAnswer, NodeStatus, Role};
 pub use watch::WatchItem;
 
-use domain::ids::Partition;
+use domain::ids::{GroupId, Partition};
 use domain::inventory::query::Placement;
 use domain::inventory::{Answer, Command, Outcome, Query};
 use router::Router;
@@ -50,7 +55,8 @@ impl Client {
     /// A client of the store behind these endpoints. Connects when first used, and never fails because nodes are down.
     /// Must be called within a tokio runtime.
     pub fn connect(config: ClientConfig) -> Self {
-        Self::over(config, Arc::new(crate::network::GrpcDial::new()))
+        let dial = crate::network::GrpcDial::new(config.tls.clone());
+        Self::over(config, Arc::new(dial))
     }
 
     /// The same over another way to the nodes; for the simulation.
@@ -62,6 +68,22 @@ impl Client {
     /// of here: the first is followed, the second is an error.
     pub async fn submit(&self, partition: Partition, command: Command) -> Result<Outcome, ClientError> {
         self.router.submit(partition, command).await
+    }
+
+    /// Replicates a command in a group, wherever placement says that the partition is; for the steps of a move.
+    /// [`Outcome::Moved`] comes out of here.
+    pub(crate) async fn submit_in(
+        &self,
+        group: GroupId,
+        partition: Partition,
+        command: Command,
+    ) -> Result<Outcome, ClientError> {
+        self.router.submit_in(group, partition, command).await
+    }
+
+    /// Returns once a group's leader has confirmed that it leads.
+    pub(crate) async fn reach(&self, group: GroupId) -> Result<(), ClientError> {
+        self.router.reach(group).await
     }
 
     /// Asks a partition. [`Answer::Moved`] and [`Answer::Invalid`] never come out of here.

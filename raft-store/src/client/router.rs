@@ -71,7 +71,18 @@ impl Router {
     /// Submits until there is an outcome other than moved.
     pub(super) async fn submit(&self, partition: Partition, command: Command) -> Result<Outcome, ClientError> {
         let request = wire::encode(&Request { partition: partition.clone(), command });
-        self.submit_encoded(&partition, request, &mut self.attempts()).await
+        self.submit_encoded(&partition, None, request, &mut self.attempts()).await
+    }
+
+    /// Submits to a group, wherever placement says that the partition is; moved is an outcome like others here.
+    pub(super) async fn submit_in(
+        &self,
+        group: GroupId,
+        partition: Partition,
+        command: Command,
+    ) -> Result<Outcome, ClientError> {
+        let request = wire::encode(&Request { partition: partition.clone(), command });
+        self.submit_encoded(&partition, Some(group), request, &mut self.attempts()).await
     }
 
     /// The same, and asks again while a reservation is still being prepared: a known key is answered by its record.
@@ -83,7 +94,7 @@ impl Router {
         let request = wire::encode(&Request { partition: partition.clone(), command });
         let mut attempts = self.attempts();
         loop {
-            let outcome = self.submit_encoded(&partition, request.clone(), &mut attempts).await?;
+            let outcome = self.submit_encoded(&partition, None, request.clone(), &mut attempts).await?;
             let open = match &outcome {
                 Outcome::Preparing => true,
                 Outcome::Reservation(view) => view.status == Status::Preparing,
@@ -98,17 +109,21 @@ impl Router {
     async fn submit_encoded(
         &self,
         partition: &Partition,
+        fixed: Option<GroupId>,
         request: Bytes,
         attempts: &mut Attempts,
     ) -> Result<Outcome, ClientError> {
         loop {
-            let group = self.locate(partition, attempts).await?;
+            let group = match fixed {
+                Some(group) => self.with_replicas(group).await,
+                None => self.locate(partition, attempts).await?,
+            };
             let address = self.leader_guess(group, attempts);
             match self.ask(&address, group, ask::What::Request(request.clone()), attempts).await {
                 Some(answer::What::Outcome(bytes)) => {
                     self.leads(group, &address);
                     match wire::decode("outcome", &bytes).map_err(|error| ClientError::Protocol(error.to_string()))? {
-                        Outcome::Moved { .. } => {
+                        Outcome::Moved { .. } if fixed.is_none() => {
                             attempts.moved(partition);
                             self.forget_placement();
                         }
@@ -128,6 +143,28 @@ impl Router {
     }
 
     // ---- questions
+
+    /// Returns once the group's leader has confirmed that it leads.
+    pub(super) async fn reach(&self, group: GroupId) -> Result<(), ClientError> {
+        // Any question will do: what the leader says about a partition of another group is an answer, too.
+        let question = wire::encode(&(&Partition::Meta, &Query::Moves));
+        let mut attempts = self.attempts();
+        loop {
+            let address = self.leader_guess(self.with_replicas(group).await, &attempts);
+            let read = frames::Read { question: question.clone(), linearizable: true, min_version: 0 };
+            match self.ask(&address, group, ask::What::Read(read), &mut attempts).await {
+                Some(answer::What::Answer(_)) => {
+                    self.leads(group, &address);
+                    return Ok(());
+                }
+                Some(other) => self.redirected(group, &address, other, &mut attempts)?,
+                None => self.forget_leader(group, &address),
+            }
+            if !attempts.pause().await {
+                return Err(attempts.failure_of_question());
+            }
+        }
+    }
 
     /// Asks until there is an answer other than moved.
     pub(super) async fn query(
@@ -205,6 +242,12 @@ impl Router {
         placement.events.get(&event).cloned().ok_or(ClientError::NoSuchEvent(event))
     }
 
+    /// The same, at most so old.
+    pub(super) async fn young_placement(&self, event: EventId, max_age_ms: u64) -> Result<EventPlacement, ClientError> {
+        let placement = self.fresh_placement(max_age_ms).await?;
+        placement.events.get(&event).cloned().ok_or(ClientError::NoSuchEvent(event))
+    }
+
     /// Whether an event has a partition for this code, by a placement that is young enough to know.
     pub(super) async fn has_promotion(&self, event: EventId, code: &PromotionCode) -> Result<bool, ClientError> {
         let has = |placement: &Placement| placement.events.get(&event).is_some_and(|e| e.promotions.contains(code));
@@ -271,6 +314,18 @@ impl Router {
         let mut cached = locked(&self.placement);
         *cached = Cached { placement: placement.clone(), at: Some(runtime::now()), generation: cached.generation + 1 };
         Ok(placement)
+    }
+
+    /// This group, after trying to learn where it lives if that is not known.
+    async fn with_replicas(&self, group: GroupId) -> GroupId {
+        let known = {
+            let cached = locked(&self.placement);
+            cached.at.is_some() && cached.placement.groups.contains_key(&group)
+        };
+        if !known && group != GroupId::META {
+            let _ = self.fresh_placement(NEGATIVE_CACHE_MS).await;
+        }
+        group
     }
 
     fn forget_placement(&self) {
@@ -425,9 +480,10 @@ impl Router {
                 self.forget_leader(group, address);
                 self.forget_placement();
             }
+            answer::What::Denied(denied) => return Err(ClientError::Denied(denied.reason)),
             answer::What::Malformed(malformed) => return Err(ClientError::Protocol(malformed.reason)),
             answer::What::Behind(_) => attempts.refused(address, "the replica is behind"),
-            answer::What::Outcome(_) | answer::What::Answer(_) | answer::What::Status(_) => {
+            answer::What::Outcome(_) | answer::What::Answer(_) | answer::What::Status(_) | answer::What::History(_) => {
                 return Err(ClientError::Protocol("an answer to another question".into()));
             }
         }

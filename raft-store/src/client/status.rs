@@ -1,9 +1,10 @@
 //! What the operator sees of the store: nodes, groups, leaders, log and snapshot positions, partitions.
 
 use super::router::Router;
+use crate::mover::MoveNote;
 use crate::wire;
 use crate::wire::frames::{StatusRequest, answer, ask};
-use domain::ids::{GroupId, NodeId};
+use domain::ids::{GroupId, NodeId, Partition};
 use domain::inventory::Hosted;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -34,6 +35,8 @@ pub struct NodeStatus {
     pub version: String,
     /// Its replicas, ascending.
     pub groups: Vec<GroupStatus>,
+    /// The last attempts to move a partition that it drove, oldest first.
+    pub moves: Vec<MoveNote>,
 }
 
 /// One replica of one group.
@@ -59,10 +62,16 @@ pub struct GroupStatus {
     pub voters: Vec<NodeId>,
     /// Learners.
     pub learners: Vec<NodeId>,
+    /// All of them and where they listen; empty before the group has begun on this node.
+    pub members: BTreeMap<NodeId, String>,
+    /// Whether a change of voters is under way.
+    pub joint: bool,
     /// Proposals that wait for an entry.
     pub queued: u64,
     /// Partitions that its state has.
     pub partitions: Vec<Hosted>,
+    /// Requests that this replica has applied since it started, by partition.
+    pub served: BTreeMap<Partition, u64>,
 }
 
 /// What a replica is to its group.
@@ -79,6 +88,8 @@ pub enum Role {
     Learner,
     /// Stopped by an error, or stopping.
     Stopped,
+    /// No member: it was one, or will be.
+    Outside,
 }
 
 impl ClusterStatus {

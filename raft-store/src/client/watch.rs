@@ -7,6 +7,7 @@ use crate::runtime;
 use crate::wire;
 use crate::wire::frames::WatchFrame;
 use domain::ids::{EventId, GroupId, Partition};
+use domain::inventory::query::EventPlacement;
 use futures::stream::{BoxStream, SelectAll};
 use futures::{Stream, StreamExt};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,6 +16,8 @@ use tokio::sync::mpsc;
 
 /// Items that may wait for a watcher before the upstream is left to coalesce.
 const ITEMS_AHEAD: usize = 64;
+/// How often a watcher looks whether the event's partitions have gone to groups that it does not watch.
+const LOOK_MS: u64 = 1_000;
 /// Pause before a broken stream is opened again.
 const REOPEN_MS: u64 = 200;
 
@@ -44,13 +47,17 @@ impl Client {
 async fn follow(router: Arc<Router>, event: EventId, items: mpsc::Sender<WatchItem>) {
     let mut round = 0;
     loop {
-        if let Some(mut frames) = open(&router, event, round).await {
+        if let Some((mut frames, groups)) = open(&router, event, round).await {
             // The streams are up: from here on every change is told, so what is pulled after this reset is complete.
             if items.send(WatchItem::Reset).await.is_err() {
                 return;
             }
-            if pump(&mut frames, &items).await.is_none() {
-                return;
+            tokio::select! {
+                biased;
+                told = pump(&mut frames, &items) => if told.is_none() {
+                    return;
+                },
+                () = outgrown(&router, event, &groups) => {}
             }
         }
         round += 1;
@@ -64,11 +71,27 @@ async fn follow(router: Arc<Router>, event: EventId, items: mpsc::Sender<WatchIt
 
 type Frames = SelectAll<BoxStream<'static, Result<WatchFrame, String>>>;
 
+/// The groups that host an event's partitions.
+fn groups(placement: &EventPlacement) -> BTreeSet<GroupId> {
+    placement.moved.values().chain([&placement.home]).map(|(group, _)| *group).collect()
+}
+
+/// Returns once a partition of the event is in a group that is not watched.
+async fn outgrown(router: &Router, event: EventId, watched: &BTreeSet<GroupId>) {
+    loop {
+        runtime::sleep(millis(LOOK_MS)).await;
+        if let Ok(placement) = router.young_placement(event, LOOK_MS).await
+            && !groups(&placement).is_subset(watched)
+        {
+            return;
+        }
+    }
+}
+
 /// Opens streams to as few nodes as have a replica of every group of the event.
-async fn open(router: &Router, event: EventId, round: usize) -> Option<Frames> {
-    let placement = router.event_placement(event).await.ok()?;
-    let mut missing: BTreeSet<GroupId> =
-        placement.moved.values().chain([&placement.home]).map(|(group, _)| *group).collect();
+async fn open(router: &Router, event: EventId, round: usize) -> Option<(Frames, BTreeSet<GroupId>)> {
+    let watched = groups(&router.event_placement(event).await.ok()?);
+    let mut missing = watched.clone();
     let mut frames = SelectAll::new();
     while let Some(group) = missing.first().copied() {
         let replicas = router.replicas(group);
@@ -84,7 +107,7 @@ async fn open(router: &Router, event: EventId, round: usize) -> Option<Frames> {
             None => return None,
         }
     }
-    Some(frames)
+    Some((frames, watched))
 }
 
 /// Passes changes on until a stream ends (`Some`) or the watcher is gone (`None`).

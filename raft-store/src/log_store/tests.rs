@@ -78,6 +78,34 @@ async fn a_power_cut_takes_nothing_that_openraft_was_told_is_durable() {
     assert_eq!(log.try_get_log_entries(..).await.unwrap(), vec![entry(2), entry(3)]);
 }
 
+#[tokio::test]
+async fn groups_of_one_log_do_not_touch_each_other_and_come_back_in_order() {
+    let disk = MemoryDisk::default();
+    let (wal, mut groups) = open_wal(&disk).await;
+    let other = GroupId(2);
+    let mut stores =
+        [G, other].map(|id| LogStore::open(id, wal.clone(), groups.remove(&id).unwrap_or_default()).unwrap());
+    for index in 0..6 {
+        for store in &mut stores {
+            store.blocking_append([entry(index)]).await.unwrap();
+        }
+    }
+    let [first, second] = &mut stores;
+    first.save_vote(&Vote::new(9, 1)).await.unwrap();
+    first.truncate_after(Some(log_id::<TypeConfig>(2, 1, 2))).await.unwrap();
+    first.blocking_append([entry(3)]).await.unwrap();
+    second.purge(log_id::<TypeConfig>(2, 1, 1)).await.unwrap();
+    disk.cut_power(&mut |_| 0);
+    let (wal, mut groups) = open_wal(&disk).await;
+    let mut first = LogStore::open(G, wal.clone(), groups.remove(&G).unwrap()).unwrap();
+    let mut second = LogStore::open(other, wal, groups.remove(&other).unwrap()).unwrap();
+    assert_eq!(first.try_get_log_entries(..).await.unwrap(), (0..4).map(entry).collect::<Vec<_>>());
+    assert_eq!(second.try_get_log_entries(..).await.unwrap(), (2..6).map(entry).collect::<Vec<_>>());
+    assert_eq!(first.read_vote().await.unwrap(), Some(Vote::new(9, 1)));
+    assert_eq!(second.read_vote().await.unwrap(), None);
+    assert_eq!(first.get_log_state().await.unwrap().last_purged_log_id, None);
+}
+
 #[test]
 fn the_bytes_of_an_entry_are_pinned() {
     let bytes = postcard::to_stdvec(&entry(5)).unwrap();

@@ -1,12 +1,13 @@
 //! One client's conversation with this node: asks come in frames and in any number, answers leave as they become known,
 //! many to a frame. Knows nothing of gRPC, so the simulation runs it over its own link.
 
+use super::caller::Caller;
 use crate::client::{GroupStatus, NodeStatus, Role};
 use crate::group::{self, GroupHandle, LeaderHint, ProposeError, ReadError};
 use crate::node::Node;
 use crate::wire;
 use crate::wire::frames::{self, Answer, AnswerFrame, Ask, AskFrame, answer, ask};
-use domain::ids::{GroupId, NodeId, Partition};
+use domain::ids::{EventId, GroupId, NodeId, Partition, SeatIndex, SectionId};
 use domain::inventory::{Answer as Told, Query, Request};
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, FuturesUnordered};
@@ -25,8 +26,18 @@ const FRAME_BYTES: usize = 1 << 20;
 
 type Working = FuturesUnordered<BoxFuture<'static, Answer>>;
 
-/// Answers asks until the client's stream ends, breaks, or says something that is no frame.
+/// Answers somebody on this machine; see [`converse_as`].
 pub async fn converse(
+    node: Node,
+    asks: BoxStream<'static, Result<AskFrame, String>>,
+    frames: mpsc::Sender<AnswerFrame>,
+) {
+    converse_as(Caller::Loopback, node, asks, frames).await;
+}
+
+/// Answers asks until the client's stream ends, breaks, or says something that is no frame.
+pub async fn converse_as(
+    caller: Caller,
     node: Node,
     mut asks: BoxStream<'static, Result<AskFrame, String>>,
     frames: mpsc::Sender<AnswerFrame>,
@@ -49,7 +60,7 @@ pub async fn converse(
             frame = asks.next(), if working.len() + ready.len() < UNANSWERED => match frame {
                 Some(Ok(frame)) if frame.asks.len() <= ASKS_PER_FRAME => {
                     for ask in frame.asks {
-                        match take(&node, ask) {
+                        match take(caller, &node, ask) {
                             Taken::Answered(answer) => ready.push(answer),
                             Taken::Working(answer) => working.push(answer),
                         }
@@ -89,7 +100,12 @@ fn gather(ready: &mut Vec<Answer>) -> AnswerFrame {
 
 fn size(answer: &Answer) -> usize {
     match &answer.what {
-        Some(answer::What::Outcome(bytes) | answer::What::Answer(bytes) | answer::What::Status(bytes)) => bytes.len(),
+        Some(
+            answer::What::Outcome(bytes)
+            | answer::What::Answer(bytes)
+            | answer::What::Status(bytes)
+            | answer::What::History(bytes),
+        ) => bytes.len(),
         _ => 16,
     }
 }
@@ -99,29 +115,35 @@ enum Taken {
     Working(BoxFuture<'static, Answer>),
 }
 
-fn take(node: &Node, ask: Ask) -> Taken {
+fn take(caller: Caller, node: &Node, ask: Ask) -> Taken {
     let Ask { id, group, what } = ask;
     let answered = |what| Taken::Answered(Answer { id, what: Some(what) });
     if let Some(ask::What::Status(_)) = what {
         return answered(answer::What::Status(wire::encode(&status(node))));
     }
+    if let Some(ask::What::History(seat)) = what {
+        return history(id, node, seat);
+    }
     let Some(group) = node.group(GroupId(group)) else {
         return answered(answer::What::NoSuchGroup(frames::NoSuchGroup {}));
     };
     match what {
-        Some(ask::What::Request(bytes)) => command(id, group, &bytes),
-        Some(ask::What::Read(read)) => question(id, group, &read),
-        Some(ask::What::Status(_)) | None => answered(malformed("an ask without a question")),
+        Some(ask::What::Request(bytes)) => command(caller, id, &group, &bytes),
+        Some(ask::What::Read(read)) => question(id, &group, &read),
+        Some(ask::What::Status(_) | ask::What::History(_)) | None => answered(malformed("an ask without a question")),
     }
 }
 
-fn command(id: u64, group: &GroupHandle, bytes: &[u8]) -> Taken {
+fn command(caller: Caller, id: u64, group: &GroupHandle, bytes: &[u8]) -> Taken {
     let answered = |what| Taken::Answered(Answer { id, what: Some(what) });
     let request: Request = match wire::decode("request", bytes) {
         Ok(request) => request,
         Err(error) => return answered(malformed(&error.to_string())),
     };
-    let outcome = match group.submit(request) {
+    if let Err(reason) = caller.may_submit(&request) {
+        return answered(answer::What::Denied(frames::Denied { reason }));
+    }
+    let outcome = match group.submit(request, bytes.len()) {
         Ok(outcome) => outcome,
         Err(error) => return answered(not_proposed(error)),
     };
@@ -165,10 +187,32 @@ fn question(id: u64, group: &GroupHandle, read: &frames::Read) -> Taken {
     }))
 }
 
+/// Everything that was applied here before the question is in the answer.
+fn history(id: u64, node: &Node, seat: frames::HistoryRequest) -> Taken {
+    let history = node.history().cloned();
+    Taken::Working(Box::pin(async move {
+        let told = match history {
+            Some(history) => {
+                history.settle().await;
+                let section = SectionId(u16::try_from(seat.section).unwrap_or(u16::MAX));
+                let found = history.seat(EventId(seat.event), section, SeatIndex(seat.seat));
+                found.map_err(|error| error.to_string())
+            }
+            None => Err("this node keeps no seat history".to_owned()),
+        };
+        let what = match told {
+            Ok(changes) => answer::What::History(wire::encode(&changes)),
+            Err(reason) => answer::What::Unavailable(frames::Unavailable { reason }),
+        };
+        Answer { id, what: Some(what) }
+    }))
+}
+
 fn not_proposed(error: ProposeError) -> answer::What {
     match error {
         ProposeError::NotLeader(hint) => not_leader(hint),
         ProposeError::Overloaded { retry_after_ms } => answer::What::Overloaded(frames::Overloaded { retry_after_ms }),
+        too_large @ ProposeError::TooLarge { .. } => malformed(&too_large.to_string()),
         ProposeError::Unknown { reason, .. } => unknown(&reason),
         ProposeError::NoSuchGroup(_) => answer::What::NoSuchGroup(frames::NoSuchGroup {}),
     }
@@ -191,8 +235,8 @@ fn malformed(reason: &str) -> answer::What {
 
 /// This node about itself.
 pub fn status(node: &Node) -> NodeStatus {
-    let groups = node.groups().map(|group| replica(node.id(), group.status(), group)).collect();
-    NodeStatus { node: node.id(), version: env!("CARGO_PKG_VERSION").to_owned(), groups }
+    let groups = node.groups().iter().map(|group| replica(node.id(), group.status(), group)).collect();
+    NodeStatus { node: node.id(), version: env!("CARGO_PKG_VERSION").to_owned(), groups, moves: node.moves().notes() }
 }
 
 fn replica(node: NodeId, status: group::GroupStatus, handle: &GroupHandle) -> GroupStatus {
@@ -200,6 +244,8 @@ fn replica(node: NodeId, status: group::GroupStatus, handle: &GroupHandle) -> Gr
         Role::Stopped
     } else if status.is_leader {
         Role::Leader
+    } else if !status.members.contains_key(&node) {
+        Role::Outside
     } else if status.learners.contains(&node) {
         Role::Learner
     } else if status.leader.is_none() {
@@ -218,7 +264,10 @@ fn replica(node: NodeId, status: group::GroupStatus, handle: &GroupHandle) -> Gr
         purged: status.purged,
         voters: status.voters,
         learners: status.learners,
+        members: status.members,
+        joint: status.joint,
         queued: handle.queued() as u64,
         partitions: handle.partitions(),
+        served: handle.served(),
     }
 }

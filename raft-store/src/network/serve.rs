@@ -1,23 +1,37 @@
 //! A whole node on this machine: real disk, gRPC to its peers and for its clients, on one port.
 
 use super::dialer::MESSAGE_BYTES;
+use super::keep::KeepService;
+use super::operating::OperateService;
 use super::peers::{GrpcTransport, PeerService};
 use super::store::StoreService;
 use crate::client::{Client, ClientConfig};
 use crate::config::NodeConfig;
 use crate::disk::RealDisk;
+use crate::identity::{self, Identity};
+use crate::lives::Lives;
 use crate::node::{Node, StartError, World};
+use crate::tls::TlsError;
+use crate::wire::frames::keep_server::KeepServer;
+use crate::wire::frames::operate_server::OperateServer;
 use crate::wire::frames::peer_server::PeerServer;
 use crate::wire::frames::store_server::StoreServer;
+use domain::ids::{NodeId, Partition};
+use domain::inventory::command::Meta;
+use domain::inventory::{Command, Outcome};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tonic::transport::ServerTlsConfig;
 use tonic::transport::server::TcpIncoming;
 
 /// How long open connections have to end when the node stops.
 const LINGER: Duration = Duration::from_secs(2);
+/// Between two tries to register.
+const REGISTER_RETRY: Duration = Duration::from_millis(500);
 
 /// Why a node does not serve.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +39,22 @@ pub enum ServeError {
     /// It did not start.
     #[error(transparent)]
     Start(#[from] StartError),
+    /// Its certificate cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// Its data folder is new, and its id is not.
+    #[error(
+        "node {0} has been another one: its data folder was lost or replaced, and with it its votes and entries, so it must \
+         not go on under its id. Give the new folder a new id: start it with `node.id` set to a number that was never used \
+         and `node.join = true`, then run `encore admin group replace-node {0} NEW-ID`"
+    )]
+    Wiped(NodeId),
+    /// It would be open to everybody.
+    #[error(
+        "without certificates a node listens on loopback only, and {0} is not: make certificates with `encore admin certs` \
+         and set node.tls"
+    )]
+    Open(SocketAddr),
     /// Its port failed.
     #[error("the node's port failed: {0}")]
     Port(#[from] tonic::transport::Error),
@@ -38,6 +68,8 @@ pub struct Server {
     node: Node,
     stop: CancellationToken,
     serving: JoinHandle<Result<(), tonic::transport::Error>>,
+    /// Cancelled when the meta group says that this node's id belongs to another life.
+    another: CancellationToken,
 }
 
 impl Server {
@@ -48,15 +80,28 @@ impl Server {
         shutdown: CancellationToken,
     ) -> Result<Self, ServeError> {
         let stop = shutdown.child_token();
+        let tls = security(&config, &listener)?;
+        let endpoints = ClientConfig::with_endpoints(config.peers.values().cloned());
+        let disk = RealDisk::default();
+        let own = identity::claim(&disk, &config.data, config.id).await.map_err(StartError::from)?;
+        let lives = Lives::default();
+        let transport = GrpcTransport::new(own, lives.clone(), config.peers.clone(), config.tls.clone());
+        if transport.is_another().await {
+            return Err(ServeError::Wiped(own.id));
+        }
+        let client = Client::connect(ClientConfig { tls: config.tls.clone(), ..endpoints });
         let world = World {
-            disk: Arc::new(RealDisk::default()),
-            transport: Arc::new(GrpcTransport::new(config.peers.clone())),
-            observers: Vec::new(),
-            elsewhere: Some(Client::connect(ClientConfig::with_endpoints(config.peers.values().cloned()))),
+            disk: Arc::new(disk),
+            transport: Arc::new(transport),
+            observers: vec![Arc::new(lives.clone())],
+            elsewhere: Some(client.clone()),
         };
         let node = Node::start(config, world).await?;
-        let serving = tokio::spawn(listen(node.clone(), listener, stop.clone()));
-        Ok(Self { node, stop, serving })
+        let peers = PeerService { node: node.clone(), own, lives: lives.clone() };
+        let serving = tokio::spawn(listen(node.clone(), peers, listener, tls, stop.clone()));
+        let another = CancellationToken::new();
+        tokio::spawn(register(own, lives, client, another.clone(), stop.clone()));
+        Ok(Self { node, stop, serving, another })
     }
 
     /// The node.
@@ -75,6 +120,12 @@ impl Server {
         let served = tokio::select! {
             biased;
             served = &mut serving => served,
+            () = self.another.cancelled() => {
+                self.stop.cancel();
+                self.node.shutdown().await;
+                serving.abort();
+                return Err(ServeError::Wiped(self.node.id()));
+            }
             () = self.stop.cancelled() => {
                 self.node.shutdown().await;
                 match tokio::time::timeout(LINGER, &mut serving).await {
@@ -98,14 +149,57 @@ pub async fn serve(config: NodeConfig, listener: TcpListener, shutdown: Cancella
     Server::start(config, listener, shutdown).await?.stopped().await
 }
 
-async fn listen(node: Node, listener: TcpListener, stop: CancellationToken) -> Result<(), tonic::transport::Error> {
-    let peers = PeerServer::new(PeerService(node.clone()))
-        .max_decoding_message_size(MESSAGE_BYTES)
-        .max_encoding_message_size(MESSAGE_BYTES);
+/// Certificates, or a port that only this machine reaches.
+fn security(config: &NodeConfig, listener: &TcpListener) -> Result<Option<ServerTlsConfig>, ServeError> {
+    if let Some(files) = &config.tls {
+        return Ok(Some(files.server()?));
+    }
+    match listener.local_addr() {
+        Ok(address) if !address.ip().is_loopback() => Err(ServeError::Open(address)),
+        _ => Ok(None),
+    }
+}
+
+/// Tells the meta group which life this node leads, until it knows.
+async fn register(own: Identity, lives: Lives, client: Client, another: CancellationToken, stop: CancellationToken) {
+    let command = Command::Meta(Meta::RegisterNode { node: own.id, life: own.life });
+    while lives.of(own.id) != Some(own.life) && !stop.is_cancelled() {
+        match client.submit(Partition::Meta, command.clone()).await {
+            Ok(Outcome::Done) => return,
+            Ok(Outcome::Invalid(reason)) => {
+                tracing::error!(node = %own.id, reason, "this node's id belongs to another life");
+                return another.cancel();
+            }
+            Ok(other) => tracing::debug!(?other, "not registered yet"),
+            Err(error) => tracing::debug!(%error, "not registered yet"),
+        }
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(REGISTER_RETRY) => {}
+        }
+    }
+}
+
+async fn listen(
+    node: Node,
+    peers: PeerService,
+    listener: TcpListener,
+    tls: Option<ServerTlsConfig>,
+    stop: CancellationToken,
+) -> Result<(), tonic::transport::Error> {
+    let peers =
+        PeerServer::new(peers).max_decoding_message_size(MESSAGE_BYTES).max_encoding_message_size(MESSAGE_BYTES);
+    let operators = OperateServer::new(OperateService(node.clone()));
+    let keep = KeepServer::new(KeepService(node.clone()));
     let store = StoreServer::new(StoreService::new(node, stop.clone()))
         .max_decoding_message_size(MESSAGE_BYTES)
         .max_encoding_message_size(MESSAGE_BYTES);
-    tonic::transport::Server::builder()
+    let mut server = tonic::transport::Server::builder();
+    if let Some(tls) = tls {
+        server = server.tls_config(tls)?;
+    }
+    server
         .http2_keepalive_interval(Some(Duration::from_secs(3)))
         .http2_keepalive_timeout(Some(Duration::from_secs(6)))
         .initial_stream_window_size(4 << 20)
@@ -113,6 +207,8 @@ async fn listen(node: Node, listener: TcpListener, stop: CancellationToken) -> R
         .max_concurrent_streams(1_024)
         .add_service(peers)
         .add_service(store)
+        .add_service(keep)
+        .add_service(operators)
         .serve_with_incoming_shutdown(TcpIncoming::from(listener).with_nodelay(Some(true)), stop.cancelled_owned())
         .await
 }

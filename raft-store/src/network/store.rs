@@ -1,6 +1,7 @@
 //! The door for clients over gRPC: conversations and watches become tasks, which end with their streams.
 
-use super::conversation::converse;
+use super::caller::Caller;
+use super::conversation::converse_as;
 use super::watching::{FRAMES_AHEAD as WATCH_FRAMES, watch};
 use crate::client::dial::FRAMES_AHEAD;
 use crate::node::Node;
@@ -56,6 +57,7 @@ impl store_server::Store for StoreService {
     type WatchStream = BoxStream<'static, Result<WatchFrame, Status>>;
 
     async fn converse(&self, request: Request<Streaming<AskFrame>>) -> Result<Response<Self::ConverseStream>, Status> {
+        let caller = Caller::of(&request)?;
         let counted = self.admit()?;
         let (frames, outgoing) = mpsc::channel(FRAMES_AHEAD);
         let asks = request.into_inner().map(|frame| frame.map_err(|status| status.to_string())).boxed();
@@ -65,13 +67,14 @@ impl store_server::Store for StoreService {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => {}
-                () = converse(node, asks, frames) => {}
+                () = converse_as(caller, node, asks, frames) => {}
             }
         });
         Ok(Response::new(ReceiverStream::new(outgoing).map(Ok).boxed()))
     }
 
     async fn watch(&self, request: Request<WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
+        Caller::of(&request)?;
         let counted = self.admit()?;
         let (frames, outgoing) = mpsc::channel(WATCH_FRAMES);
         let event = EventId(request.into_inner().event);

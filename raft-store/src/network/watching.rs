@@ -21,8 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Tells of changes until the watcher is gone or too slow.
 pub async fn watch(node: Node, event: EventId, frames: mpsc::Sender<WatchFrame>) {
     // Subscribe first, then say reset: whatever changes after the reset is told.
-    let streams = node.groups().map(|group| group.watch());
-    let mut waiting: Vec<_> = streams.map(next).collect();
+    let mut waiting: Vec<_> = node.groups().iter().map(|group| next(group.watch())).collect();
     if frames.send(WatchFrame { reset: true, changes: Vec::new() }).await.is_err() {
         return;
     }

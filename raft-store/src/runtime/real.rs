@@ -1,7 +1,7 @@
 //! The real host: tokio, the system's clocks, and an abort that says why.
 
 use domain::time::WallMs;
-use std::io;
+use std::io::{self, Read};
 
 /// openraft's runtime.
 pub use openraft_rt_tokio::TokioRuntime as Rt;
@@ -10,6 +10,13 @@ pub use openraft_rt_tokio::TokioRuntime as Rt;
 pub fn wall_now() -> WallMs {
     let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     WallMs(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// A number that no other node will ever draw.
+pub fn new_life() -> io::Result<u128> {
+    let mut bytes = [0; 16];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(u128::from_le_bytes(bytes))
 }
 
 /// Ends the process at once: what is promised to be on disk may not be there, and nothing may be answered any more.

@@ -87,6 +87,11 @@ pub fn wall_now() -> WallMs {
     WallMs((EPOCH_MS + shows).saturating_add_signed(clock.wall_ahead_ms))
 }
 
+/// A number that differs between the lives of one node: when it began, which no two of them share.
+pub fn new_life() -> std::io::Result<u128> {
+    Ok(global_now().as_nanos())
+}
+
 /// Ends the simulation: a node broke.
 pub fn abort(reason: &str) -> ! {
     panic!("a simulated node aborted: {reason}")

@@ -105,4 +105,8 @@ impl Wal {
 }
 
 #[cfg(test)]
+mod crash_tests;
+#[cfg(test)]
+mod disk_tests;
+#[cfg(test)]
 mod tests;

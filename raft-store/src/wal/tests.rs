@@ -11,23 +11,26 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-const NODE: NodeId = NodeId(1);
-const G: GroupId = GroupId(1);
-const H: GroupId = GroupId(2);
+pub(super) const NODE: NodeId = NodeId(1);
+pub(super) const G: GroupId = GroupId(1);
+pub(super) const H: GroupId = GroupId(2);
 
-fn folder() -> PathBuf {
+pub(super) fn folder() -> PathBuf {
     PathBuf::from("/node/log")
 }
 
-fn record(group: GroupId, kind: Kind, index: u64, size: usize) -> Record {
+pub(super) fn record(group: GroupId, kind: Kind, index: u64, size: usize) -> Record {
     Record { group, kind, term: 7, index, payload: Bytes::from(vec![index as u8; size]) }
 }
 
-fn entry(group: GroupId, index: u64, size: usize) -> Record {
+pub(super) fn entry(group: GroupId, index: u64, size: usize) -> Record {
     record(group, Kind::Entry, index, size)
 }
 
-async fn open(disk: &MemoryDisk, segment_bytes: u64) -> Result<(Wal, BTreeMap<GroupId, GroupRecord>), WalError> {
+pub(super) async fn open(
+    disk: &MemoryDisk,
+    segment_bytes: u64,
+) -> Result<(Wal, BTreeMap<GroupId, GroupRecord>), WalError> {
     Wal::open(Arc::new(disk.clone()), folder(), NODE, segment_bytes).await
 }
 
@@ -77,7 +80,7 @@ fn script(seed: u64) -> Vec<Vec<Record>> {
     steps
 }
 
-fn replayed(steps: &[Vec<Record>]) -> BTreeMap<GroupId, GroupRecord> {
+pub(super) fn replayed(steps: &[Vec<Record>]) -> BTreeMap<GroupId, GroupRecord> {
     let mut groups: BTreeMap<GroupId, GroupRecord> = BTreeMap::new();
     for record in steps.iter().flatten() {
         groups.entry(record.group).or_default().replay(record.clone());
@@ -86,7 +89,7 @@ fn replayed(steps: &[Vec<Record>]) -> BTreeMap<GroupId, GroupRecord> {
 }
 
 /// Every record after which the log may have stopped, from the acknowledged steps on.
-fn possible(steps: &[Vec<Record>], acknowledged: usize) -> Vec<BTreeMap<GroupId, GroupRecord>> {
+pub(super) fn possible(steps: &[Vec<Record>], acknowledged: usize) -> Vec<BTreeMap<GroupId, GroupRecord>> {
     let mut groups = replayed(&steps[..acknowledged]);
     let mut all = vec![groups.clone()];
     for record in steps[acknowledged..].iter().flatten() {

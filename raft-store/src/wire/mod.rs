@@ -27,6 +27,11 @@ pub fn encode<T: Serialize + ?Sized>(value: &T) -> Bytes {
     postcard::to_stdvec(value).expect("the domain's types always serialise").into()
 }
 
+/// How many bytes a value takes.
+pub fn size<T: Serialize + ?Sized>(value: &T) -> usize {
+    postcard::experimental::serialized_size(value).expect("the domain's types always serialise")
+}
+
 /// The value of bytes, all of them: what is left over is an error, because it would be silently lost.
 pub fn decode<T: DeserializeOwned>(what: &'static str, bytes: &[u8]) -> Result<T, Malformed> {
     match postcard::take_from_bytes(bytes) {

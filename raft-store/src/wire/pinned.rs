@@ -193,12 +193,15 @@ fn others() -> Vec<(&'static str, Command)> {
         manage("install", Manage::Install { attempt, epoch, exported: vec![1, 2, 3] }),
         manage("activate", Manage::Activate { attempt }),
         manage("drop", Manage::Drop { attempt }),
+        manage("restore", Manage::Restore { state: vec![7, 8] }),
         meta("set-status", Meta::SetStatus { event: EventId(7), status: EventStatus::Closed }),
-        meta("register-group", Meta::RegisterGroup { group: GroupId(1), nodes }),
+        meta("register-group", Meta::RegisterGroup { group: GroupId(1), nodes: nodes.clone() }),
         meta("move-begin", Meta::MoveBegin { partition: seats(), to: GroupId(2) }),
         meta("move-commit", Meta::MoveCommit { partition: seats(), attempt }),
         meta("move-abort", Meta::MoveAbort { partition: promotion(), attempt }),
+        meta("register-node", Meta::RegisterNode { node: NodeId(3), life: 5 }),
         meta("move-done", Meta::MoveDone { partition: seats(), attempt }),
+        meta("reserve-group", Meta::ReserveGroup { group: GroupId(3), nodes }),
     ]
 }
 
@@ -282,7 +285,18 @@ fn bytes_of_the_domain_and_of_frames_stay_what_they_are() {
             ],
         },
     );
-    pins.frame("frame-peer", &frames::PeerCall { group: 1, call: 1, body: vec![1, 2].into(), to: 3 });
+    pins.frame(
+        "frame-peer",
+        &frames::PeerCall {
+            group: 1,
+            call: 1,
+            body: vec![1, 2].into(),
+            to: 3,
+            from: 2,
+            from_life: vec![9].into(),
+            to_life: vec![8].into(),
+        },
+    );
     pins.check();
 }
 

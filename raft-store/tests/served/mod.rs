@@ -9,8 +9,10 @@ use domain::inventory::record::{
 use domain::money::{Currency, Minor};
 use domain::time::WallMs;
 use raft_store::client::{Client, ClientConfig};
+use raft_store::tls::TlsFiles;
 use raft_store::{NodeConfig, Server};
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -23,9 +25,13 @@ pub const IDS: [NodeId; 3] = [NodeId(1), NodeId(2), NodeId(3)];
 pub struct Store {
     folder: TempDir,
     pub peers: BTreeMap<NodeId, String>,
+    /// Nodes that came later, and where they listen.
+    pub joined: BTreeMap<NodeId, String>,
     servers: BTreeMap<NodeId, Server>,
     shutdown: CancellationToken,
     tuned: NodeConfig,
+    /// Where the nodes' certificates are, if they have any.
+    certificates: Option<PathBuf>,
 }
 
 impl Drop for Store {
@@ -41,6 +47,15 @@ impl Store {
 
     /// Nodes with settings other than the usual; identity and addresses are set here.
     pub async fn tuned(tuned: NodeConfig) -> Self {
+        Self::begin(tuned, None).await
+    }
+
+    /// Nodes with certificates from this folder, as `encore admin certs` writes them.
+    pub async fn secured(certificates: &Path) -> Self {
+        Self::begin(NodeConfig::default(), Some(certificates.to_path_buf())).await
+    }
+
+    async fn begin(tuned: NodeConfig, certificates: Option<PathBuf>) -> Self {
         let folder = TempDir::new().unwrap();
         let mut listeners = BTreeMap::new();
         let mut peers = BTreeMap::new();
@@ -49,7 +64,15 @@ impl Store {
             peers.insert(id, listener.local_addr().unwrap().to_string());
             listeners.insert(id, listener);
         }
-        let mut store = Self { folder, peers, servers: BTreeMap::new(), shutdown: CancellationToken::new(), tuned };
+        let mut store = Self {
+            folder,
+            peers,
+            servers: BTreeMap::new(),
+            shutdown: CancellationToken::new(),
+            tuned,
+            joined: BTreeMap::new(),
+            certificates,
+        };
         for (id, listener) in listeners {
             store.run(id, listener).await;
         }
@@ -57,19 +80,33 @@ impl Store {
     }
 
     async fn run(&mut self, id: NodeId, listener: TcpListener) {
+        let join = self.joined.get(&id).map(|address| BTreeMap::from([(id, address.clone())]));
         let config = NodeConfig {
             id,
             data: self.folder.path().join(format!("node-{id}")),
-            peers: self.peers.clone(),
+            join: join.is_some(),
+            peers: join.unwrap_or_else(|| self.peers.clone()),
             groups: 2,
+            tls: self.certificates.as_ref().map(|folder| TlsFiles::of(folder, &format!("node-{id}"))),
             ..self.tuned.clone()
         };
         let server = Server::start(config, listener, self.shutdown.clone()).await.unwrap();
         self.servers.insert(id, server);
     }
 
+    /// Starts a node that is in no group yet.
+    pub async fn join_node(&mut self, id: NodeId) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        self.joined.insert(id, listener.local_addr().unwrap().to_string());
+        self.run(id, listener).await;
+    }
+
+    pub fn servers(&self) -> impl Iterator<Item = &Server> {
+        self.servers.values()
+    }
+
     pub async fn start_node(&mut self, id: NodeId) {
-        let address = self.peers[&id].clone();
+        let address = self.peers.get(&id).or(self.joined.get(&id)).unwrap().clone();
         let deadline = Instant::now() + Duration::from_secs(20);
         let listener = loop {
             match TcpListener::bind(&address).await {
@@ -99,7 +136,19 @@ impl Store {
     }
 
     pub fn endpoints(&self) -> Vec<String> {
-        self.peers.values().cloned().collect()
+        self.peers.values().chain(self.joined.values()).cloned().collect()
+    }
+
+    /// The folder of one node.
+    pub fn data(&self, id: NodeId) -> PathBuf {
+        self.folder.path().join(format!("node-{id}"))
+    }
+
+    /// A client that shows this holder's certificate.
+    pub fn client_as(&self, holder: &str) -> Client {
+        let tls = self.certificates.as_ref().map(|folder| TlsFiles::of(folder, holder));
+        let config = ClientConfig::with_endpoints(self.endpoints());
+        Client::connect(ClientConfig { request_timeout_ms: 60_000, tls, ..config })
     }
 
     pub fn client(&self) -> Client {

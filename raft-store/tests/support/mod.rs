@@ -123,7 +123,7 @@ impl Cluster {
     /// The group on the node that leads it.
     pub async fn leader(&self, group: GroupId) -> GroupHandle {
         let leader = || {
-            let candidates = self.nodes().into_iter().filter_map(|node| node.group(group).cloned());
+            let candidates = self.nodes().into_iter().filter_map(|node| node.group(group));
             let leading = candidates.filter(|handle| handle.status().is_leader && handle.is_leader());
             leading.max_by_key(|handle| handle.status().term)
         };

@@ -1,9 +1,14 @@
 //! `encore admin …`: what an operator does by hand, with the operator's own settings.
 
 mod audit;
+mod backup;
+mod certs;
 mod event;
+mod history;
 mod manifest;
 mod publish;
+mod resize;
+mod restore;
 mod status;
 
 use super::operator::OperatorSettings;
@@ -42,6 +47,9 @@ enum Task {
         /// Another capacity of the waiting room than the file's
         #[arg(long, value_name = "FANS")]
         queue_capacity: Option<u32>,
+        /// Over another number of groups than the file says; only for an event that is new to the store
+        #[arg(long, value_name = "GROUPS")]
+        spread: Option<u16>,
     },
     /// Make the sealed ticket list that gates work with
     Manifest(manifest::ManifestArguments),
@@ -51,8 +59,20 @@ enum Task {
         #[arg(long, default_value_t = 10)]
         patience: u64,
     },
-    /// Show nodes, groups, leaders, events and stock
-    Status,
+    /// Show nodes, groups, leaders, members, logs, partitions, moves, events and stock
+    Status(status::StatusArguments),
+    #[command(flatten)]
+    Resize(resize::ResizeTask),
+    /// Tell who owned a seat, and since when
+    History(history::HistoryArguments),
+    /// Copy the store into a file, while it works
+    Backup(backup::BackupArguments),
+    /// Bring an empty store's events back from a backup and the ledger's sales
+    Restore(restore::RestoreArguments),
+    /// Bring an empty store's events back when there is no backup: what was sold is sold, nothing is held
+    Rebuild(restore::RebuildArguments),
+    /// Make a private authority and certificates for nodes and clients
+    Certs(certs::CertsArguments),
     /// Open, close or cancel an event
     Event {
         /// Its number
@@ -66,6 +86,11 @@ enum Task {
 /// Run one task.
 pub async fn run(arguments: AdminArguments) -> Result<ExitCode> {
     let Some(settings) = arguments.layers.start::<OperatorSettings>()? else { return Ok(ExitCode::SUCCESS) };
+    // Before there is a store to ask.
+    if let Task::Certs(task) = &arguments.task {
+        certs::run(task)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let desk = Desk {
         store: Client::connect(settings.store.clone()),
         ledger: Postgres::new(&settings.ledger)?,
@@ -73,12 +98,19 @@ pub async fn run(arguments: AdminArguments) -> Result<ExitCode> {
         settings,
     };
     match arguments.task {
-        Task::Publish { file, unless_published, hold_ttl_s, queue_capacity } => {
-            publish::run(&desk, &file, unless_published, publish::Changes { hold_ttl_s, queue_capacity }).await?;
+        Task::Publish { file, unless_published, hold_ttl_s, queue_capacity, spread } => {
+            let changes = publish::Changes { hold_ttl_s, queue_capacity, spread };
+            publish::run(&desk, &file, unless_published, changes).await?;
         }
         Task::Manifest(task) => manifest::run(&desk, task, arguments.layers.shutdown()).await?,
         Task::Audit { patience } => return audit::run(&desk, patience).await,
-        Task::Status => status::run(&desk).await?,
+        Task::Status(how) => status::run(&desk, how).await?,
+        Task::Resize(task) => resize::run(&desk, task).await?,
+        Task::History(task) => history::run(&desk, &task).await?,
+        Task::Backup(task) => backup::run(&desk, &task).await?,
+        Task::Restore(task) => restore::restore(&desk, &task).await?,
+        Task::Rebuild(task) => restore::from_ledger(&desk, &task).await?,
+        Task::Certs(_) => {}
         Task::Event { event, status } => event::run(&desk, event, status).await?,
     }
     Ok(ExitCode::SUCCESS)

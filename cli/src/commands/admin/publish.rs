@@ -3,11 +3,11 @@
 
 use super::{Desk, now};
 use anyhow::{Context, Result};
-use domain::ids::EventId;
+use domain::ids::{EventId, GroupId};
 use domain::plan::{self, EventFile};
 use ledger::Catalogue;
 use ledger::catalogue::{Promotion, Publication};
-use raft_store::client;
+use raft_store::{client, operate};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -15,6 +15,7 @@ use std::path::Path;
 pub struct Changes {
     pub hold_ttl_s: Option<u32>,
     pub queue_capacity: Option<u32>,
+    pub spread: Option<u16>,
 }
 
 pub async fn run(desk: &Desk, file: &Path, unless_published: bool, changes: Changes) -> Result<()> {
@@ -25,6 +26,10 @@ pub async fn run(desk: &Desk, file: &Path, unless_published: bool, changes: Chan
     if let Some(capacity) = changes.queue_capacity {
         event.queue.capacity = capacity;
     }
+    if let Some(groups) = changes.spread {
+        event.spread = groups;
+    }
+    let spread = usize::from(event.spread);
     let known = desk.ledger.publication(EventId(event.id)).await.context("the ledger's catalogue")?;
     let publication = match known {
         Some(known) if unless_published => known,
@@ -44,9 +49,19 @@ pub async fn run(desk: &Desk, file: &Path, unless_published: bool, changes: Chan
     let (id, title, version) = (event.id, event.title.clone(), event.version);
     let seats: u64 = plans.iter().map(|plan| u64::from(plan.capacity)).sum();
     let sections = plans.len();
-    desk.store.publish(event, plans, promotions.collect(), Vec::new()).await.context("the store")?;
+    let groups = groups(desk, id, spread).await?;
+    desk.store.publish(event, plans, promotions.collect(), groups).await.context("the store")?;
     println!("Event {id}, “{title}”: {seats} places in {sections} sections, version {version}.");
     Ok(())
+}
+
+/// The groups over which a new event's sections are spread; none for one group, which the store chooses.
+async fn groups(desk: &Desk, event: EventId, spread: usize) -> Result<Vec<GroupId>> {
+    if spread < 2 {
+        return Ok(Vec::new());
+    }
+    let placement = desk.store.placement().await.context("the store")?;
+    Ok(operate::choose_groups(&placement, event, spread)?)
 }
 
 fn read(file: &Path) -> Result<EventFile> {

@@ -1,0 +1,34 @@
+//! `encore admin certs`: a private authority and certificates for nodes and clients.
+
+use crate::certificates;
+use anyhow::Result;
+use domain::ids::NodeId;
+use std::path::PathBuf;
+
+/// Arguments of `encore admin certs`.
+#[derive(clap::Args, Debug)]
+pub struct CertsArguments {
+    /// Where the files are written; what is there already stays as it is
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Ids of the nodes that get a certificate
+    #[arg(long, value_name = "ID,…", value_delimiter = ',', default_value = "1,2,3")]
+    nodes: Vec<NodeId>,
+    /// How long the certificates are valid
+    #[arg(long, default_value_t = 397)]
+    days: u32,
+}
+
+pub fn run(arguments: &CertsArguments) -> Result<()> {
+    let CertsArguments { out, nodes, days } = arguments;
+    let issued = certificates::issue(out, nodes, *days)?;
+    for file in &issued.written {
+        println!("wrote {}", file.display());
+    }
+    if !issued.kept.is_empty() {
+        println!("kept what was there: {}", issued.kept.join(", "));
+        println!("To renew one, move its .pem and .key away and run this again.");
+    }
+    println!("Keep ca.key away from the nodes: whoever has it can be a node or an operator.");
+    Ok(())
+}
