@@ -2,7 +2,8 @@
 
 use super::{Client, ClientError, Freshness, PublishError};
 use domain::ids::{
-    EventId, IdempotencyKey, Partition, PaymentId, PromotionCode, RefundId, ReservationId, SeatRef, SectionId, UserId,
+    Bucket, EventId, IdempotencyKey, Partition, PaymentId, PromotionCode, RefundId, ReservationId, SeatRef, SectionId,
+    UserId,
 };
 use domain::inventory::command::{Begin, Checkout, Manage, Meta};
 use domain::inventory::query::{Owner, SeatMap, Stock};
@@ -16,6 +17,11 @@ use std::collections::BTreeMap;
 
 fn unexpected<T>(answer: Answer) -> Result<T, ClientError> {
     Err(ClientError::Protocol(format!("{answer:?}").chars().take(80).collect()))
+}
+
+/// An event that does not exist has no bucket.
+fn no_event(error: ClientError) -> Result<bool, ClientError> {
+    if matches!(error, ClientError::NoSuchEvent(_)) { Ok(false) } else { Err(error) }
 }
 
 impl Client {
@@ -44,7 +50,17 @@ impl Client {
         }
     }
 
+    /// Whether the event has the bucket that an id names. How many it has is fixed when it is first published; without
+    /// this look, an id that was made up would be searched for until the deadline.
+    async fn has_bucket(&self, id: ReservationId) -> Result<bool, ClientError> {
+        let buckets = self.router.event_placement(id.event).await?.buckets;
+        Ok(id.bucket.0 < buckets || id.bucket == Bucket::BOX_OFFICE)
+    }
+
     async fn checkout(&self, reservation: ReservationId, command: Checkout) -> Result<Outcome, ClientError> {
+        if !self.has_bucket(reservation).await? {
+            return Ok(Outcome::Unknown);
+        }
         self.router.submit_until_decided(reservation.partition(), Command::Checkout(command)).await
     }
 
@@ -92,6 +108,9 @@ impl Client {
 
     /// One reservation, linearizable. An event that does not exist has no reservations.
     pub async fn reservation(&self, id: ReservationId) -> Result<Option<ReservationView>, ClientError> {
+        if !self.has_bucket(id).await.or_else(no_event)? {
+            return Ok(None);
+        }
         match self.query(id.partition(), Query::Reservation(id), Freshness::Linearizable).await {
             Ok(Answer::Reservation(view)) => Ok(view.map(|view| *view)),
             Ok(other) => unexpected(other),
@@ -121,6 +140,9 @@ impl Client {
     pub async fn live(&self, ids: &[ReservationId]) -> Result<Vec<ReservationId>, ClientError> {
         let mut buckets: BTreeMap<Partition, Vec<ReservationId>> = BTreeMap::new();
         for id in ids {
+            if !self.has_bucket(*id).await.or_else(no_event)? {
+                continue;
+            }
             buckets.entry(id.partition()).or_default().push(*id);
         }
         let asked = buckets.into_iter().map(|(partition, ids)| async move {
