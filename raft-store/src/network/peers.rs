@@ -6,6 +6,7 @@ use super::dialer::{MESSAGE_BYTES, channel, text};
 use crate::identity::Identity;
 use crate::lives::{Lives, to_wire};
 use crate::node::Node;
+use crate::runtime::timeout;
 use crate::peer::PeerRefusal;
 use crate::tls::{TlsFiles, node_name};
 use crate::transport::{Lane, PeerCall, PeerRequest, Transport, TransportError};
@@ -26,6 +27,9 @@ const PIECE_BYTES: usize = 1 << 20;
 const SNAPSHOT_BYTES: u64 = 4 << 30;
 /// How long a connection between nodes may take; each call has its own, shorter time-out besides.
 const CONNECT: Duration = Duration::from_millis(1_500);
+
+/// How long a node that begins waits for its peers' word about its id. The meta group has the last one.
+const INTRODUCTION: Duration = Duration::from_secs(1);
 
 /// Calls peers over gRPC.
 pub struct GrpcTransport {
@@ -51,9 +55,9 @@ impl GrpcTransport {
             let tls = self.tls.as_ref().map(|files| (files, name.as_str()));
             let mut client = PeerClient::new(channel(address, CONNECT, tls).ok()?);
             let introduction = Introduction { node: self.own.id.0, life: to_wire(Some(self.own.life)) };
-            let mut request = Request::new(introduction);
-            request.set_timeout(CONNECT);
-            let known = client.introduce(request).await.ok()?.into_inner().known;
+            // A peer that is being begun, too, has bound its port and does not answer yet: it is not waited for.
+            let asked = timeout(INTRODUCTION, client.introduce(introduction)).await?;
+            let known = asked.ok()?.into_inner().known;
             (!known.is_empty()).then(|| known[..] != self.own.life.to_be_bytes())
         });
         futures::future::join_all(asked).await.into_iter().flatten().any(|another| another)
