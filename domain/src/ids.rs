@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 /// A text that is not the identifier it should be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is not a {what}")]
+#[error("{text:?} is no {what}")]
 pub struct BadId {
     /// What was expected.
     pub what: &'static str,

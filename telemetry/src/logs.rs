@@ -1,6 +1,7 @@
 //! Structured logs to standard error: JSON for machines, plain lines for people.
 
 use serde::{Deserialize, Serialize};
+use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
 
 /// How a log line looks.
@@ -22,6 +23,11 @@ pub fn init_tracing(format: LogFormat, filter: &str) {
     // An error means a subscriber is already set, by an earlier call or by a test.
     let _already_set = match format {
         LogFormat::Json => builder.json().flatten_event(true).try_init(),
-        LogFormat::Text => builder.with_target(false).try_init(),
+        LogFormat::Text => builder.with_target(false).with_ansi(is_coloured()).try_init(),
     };
+}
+
+/// Colours are for a terminal, and only for whoever has not asked for none.
+fn is_coloured() -> bool {
+    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|none| none.is_empty())
 }

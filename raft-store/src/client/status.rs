@@ -1,5 +1,6 @@
 //! What the operator sees of the store: nodes, groups, leaders, log and snapshot positions, partitions.
 
+use super::link::LinkError;
 use super::router::Router;
 use crate::mover::MoveNote;
 use crate::wire;
@@ -136,7 +137,8 @@ impl Router {
                 wire::decode("node status", &bytes).map_err(|error| error.to_string())
             }
             Some(Ok(other)) => Err(format!("{other:?}").chars().take(80).collect()),
-            Some(Err(error)) => Err(format!("{error:?}")),
+            Some(Err(LinkError::NotSent(why) | LinkError::Broken(why))) => Err(why),
+            Some(Err(LinkError::Full)) => Err("too many questions wait for it".into()),
             None => Err("no answer in time".into()),
         }
     }

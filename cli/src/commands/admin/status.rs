@@ -1,8 +1,9 @@
 //! `encore admin status`: nodes, groups, partitions, moves and stock on one screen, or as JSON.
 
-use super::Desk;
+use super::{Desk, now as wall_now};
 use anyhow::Result;
 use domain::ids::{Epoch, EventId, GroupId, NodeId, Partition};
+use domain::inventory::EventRecord;
 use domain::inventory::Stage;
 use domain::inventory::query::{Move, Stock};
 use domain::inventory::record::EventStatus;
@@ -85,7 +86,7 @@ struct PartitionLine {
 struct EventLine {
     event: EventId,
     title: String,
-    status: EventStatus,
+    status: &'static str,
     /// Left out while its partitions do not answer.
     stock: Option<Stock>,
 }
@@ -109,7 +110,8 @@ async fn gather(desk: &Desk) -> Report {
     let mut events = Vec::new();
     for record in desk.store.events().await.unwrap_or_default() {
         let stock = desk.store.stock(record.id).await.ok();
-        events.push(EventLine { event: record.id, title: record.title, status: record.status, stock });
+        let status = word(&record);
+        events.push(EventLine { event: record.id, title: record.title, status, stock });
     }
     let notes = now.nodes.values().filter_map(|answer| match answer {
         NodeAnswer::Up(node) => Some(node.moves.clone()),
@@ -124,6 +126,16 @@ async fn gather(desk: &Desk) -> Report {
         median_frozen_ms: median_frozen_ms(&last_moves),
         last_moves,
         events,
+    }
+}
+
+/// The word that the API has for it.
+fn word(event: &EventRecord) -> &'static str {
+    match event.status {
+        EventStatus::Scheduled if event.on_sale_at <= wall_now() => "on_sale",
+        EventStatus::Scheduled => "scheduled",
+        EventStatus::Closed => "closed",
+        EventStatus::Cancelled => "cancelled",
     }
 }
 
@@ -303,7 +315,6 @@ impl Report {
         }
         for line in &self.events {
             let EventLine { event, title, status, stock } = line;
-            let status = format!("{status:?}").to_lowercase();
             match stock {
                 Some(Stock { free, held, sold, blocked }) => {
                     writeln!(
