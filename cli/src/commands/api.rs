@@ -2,7 +2,7 @@
 //! webhook plane no Redis.
 
 use super::process;
-use crate::config::{LogSettings, ServerLayers, Settings};
+use crate::config::{LogSettings, ServerLayers, Settings, check};
 use anyhow::{Context, Result, bail};
 use api::{Admin, Browse, Buy, Planes, Store, Webhook};
 use ledger::postgres::Config as LedgerConfig;
@@ -102,6 +102,12 @@ impl Default for ApiSettings {
 impl Settings for ApiSettings {
     fn log(&self) -> &LogSettings {
         &self.log
+    }
+
+    fn check(&self) -> Result<()> {
+        check::store(&self.store)?;
+        check::ledger("ledger", &self.ledger)?;
+        self.admin_ledger.iter().try_for_each(|ledger| check::ledger("admin_ledger", ledger))
     }
 }
 

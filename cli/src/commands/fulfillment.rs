@@ -1,7 +1,7 @@
 //! `encore fulfillment`: settlement, tickets, refunds and mail. The only process with the provider's key.
 
 use super::process;
-use crate::config::{Layers, LogSettings, Settings};
+use crate::config::{Layers, LogSettings, Settings, check};
 use anyhow::{Context, Result};
 use fulfillment::Parts;
 use fulfillment::provider::stripe::{Stripe, StripeConfig};
@@ -52,6 +52,11 @@ impl Default for FulfillmentSettings {
 impl Settings for FulfillmentSettings {
     fn log(&self) -> &LogSettings {
         &self.log
+    }
+
+    fn check(&self) -> Result<()> {
+        check::store(&self.store)?;
+        check::ledger("ledger", &self.ledger)
     }
 }
 

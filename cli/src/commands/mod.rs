@@ -70,7 +70,7 @@ pub fn main() -> ExitCode {
     let code = match runtime.block_on(Box::pin(run(arguments.command))) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("encore: {error:#}");
+            eprintln!("encore: {}", crate::words::of(&error));
             ExitCode::FAILURE
         }
     };

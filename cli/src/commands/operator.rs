@@ -1,6 +1,7 @@
 //! What an operator's commands (`migrate`, `admin`) are told: the store, the ledger as its owner, and the keys they need.
 
-use crate::config::{LogSettings, Settings};
+use crate::config::{LogSettings, Settings, check};
+use anyhow::Result;
 use ledger::postgres::Config as LedgerConfig;
 use raft_store::client::ClientConfig;
 use serde::{Deserialize, Serialize};
@@ -49,5 +50,10 @@ impl Default for OperatorSettings {
 impl Settings for OperatorSettings {
     fn log(&self) -> &LogSettings {
         &self.log
+    }
+
+    fn check(&self) -> Result<()> {
+        check::store(&self.store)?;
+        check::ledger("ledger", &self.ledger)
     }
 }

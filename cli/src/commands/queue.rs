@@ -3,7 +3,7 @@
 use super::inventory::StoreInventory;
 use super::load::{LoadSettings, LoadWatch};
 use super::process;
-use crate::config::{Layers, LogSettings, Settings};
+use crate::config::{Layers, LogSettings, Settings, check};
 use anyhow::{Context, Result};
 use raft_store::client::{Client, ClientConfig};
 use serde::{Deserialize, Serialize};
@@ -41,6 +41,10 @@ impl Default for QueueSettings {
 impl Settings for QueueSettings {
     fn log(&self) -> &LogSettings {
         &self.log
+    }
+
+    fn check(&self) -> Result<()> {
+        check::store(&self.store)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Configuration in layers: what the program assumes, then a file, then the environment, then flags. The last word wins,
 //! a name that nobody knows is refused, and `--print-config` shows the result with every secret hidden.
 
+pub mod check;
 pub mod redact;
 pub mod shutdown;
 
@@ -17,8 +18,8 @@ use tokio_util::sync::CancellationToken;
 /// What every process can be told.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct Layers {
-    /// Read settings from this TOML file
-    #[arg(long, value_name = "FILE", env = "ENCORE_CONFIG", global = true)]
+    /// Read settings from this TOML file [env: ENCORE_CONFIG]
+    #[arg(long, value_name = "FILE", global = true)]
     pub config: Option<PathBuf>,
     /// Set one setting, such as `--set store.nodes='["10.0.0.1:7000"]'`; stronger than file and environment
     #[arg(long = "set", value_name = "NAME=VALUE", global = true)]
@@ -70,6 +71,11 @@ impl Default for LogSettings {
 pub trait Settings: Serialize + DeserializeOwned + Default {
     /// Its logs.
     fn log(&self) -> &LogSettings;
+
+    /// What no process could work with, in words.
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
 }
 
 impl Layers {
@@ -81,7 +87,8 @@ impl Layers {
             known.contains(&first)
         });
         let mut layers = Figment::from(Serialized::defaults(T::default()));
-        if let Some(file) = &self.config {
+        let file = self.file();
+        if let Some(file) = &file {
             if !file.is_file() {
                 bail!("the configuration file {} does not exist", file.display());
             }
@@ -94,8 +101,19 @@ impl Layers {
         // By way of JSON, whose maps may have numbers for keys, as node ids are; figment's may not.
         let merged: serde_json::Value = layers.extract().context("the configuration cannot be read")?;
         let valid = serde_json::from_value(merged);
-        let place = self.config.as_ref().map_or_else(String::new, |file| format!(" ({})", file.display()));
-        valid.with_context(|| format!("the configuration{place} is not valid"))
+        let place = file.map_or_else(String::new, |file| format!(" ({})", file.display()));
+        let checked = valid.map_err(anyhow::Error::from).and_then(|settings: T| {
+            check::log(settings.log())?;
+            settings.check()?;
+            Ok(settings)
+        });
+        checked.with_context(|| format!("the configuration{place} is not valid"))
+    }
+
+    /// The flag's file, or the environment's; an empty variable is as good as none.
+    fn file(&self) -> Option<PathBuf> {
+        let named = || std::env::var_os("ENCORE_CONFIG").filter(|name| !name.is_empty()).map(PathBuf::from);
+        self.config.clone().or_else(named)
     }
 
     /// Cancelled when this process should end. Call it once, inside the runtime.
@@ -174,5 +192,24 @@ mod tests {
             .map(|e| e.to_string())
             .collect::<String>();
         assert!(error.contains("wrods"), "{error}");
+    }
+
+    #[test]
+    fn what_no_process_could_work_with_is_refused_by_its_name() {
+        let load = |set: &str| {
+            let layers = Layers { set: vec![set.to_owned()], ..Layers::default() };
+            layers.load::<crate::commands::operator::OperatorSettings>().map(|_| ())
+        };
+        load("store.endpoints=[\"node-a:7001\"]").expect("a node");
+        for (set, name) in [
+            ("store.endpoints=[]", "store.endpoints"),
+            ("store.endpoints=[\"http://node-a:7001/\"]", "store.endpoints"),
+            ("store.request_timeout_ms=0", "store.request_timeout_ms"),
+            ("ledger.url=x", "ledger.url"),
+            ("log.filter=%%%", "log.filter"),
+        ] {
+            let refused = crate::words::of(&load(set).expect_err(set));
+            assert!(refused.contains(name), "{set}: {refused}");
+        }
     }
 }

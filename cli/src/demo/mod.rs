@@ -6,10 +6,13 @@ mod welcome;
 
 use crate::crowd;
 use crate::fan::Doors;
+use crate::supervise::revive::Reviver;
 use crate::supervise::{Options, Part, Stack};
+use crate::words;
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -20,6 +23,10 @@ const WATCH: Duration = Duration::from_millis(500);
 const PAGES_PORT: u16 = 7300;
 /// Written into a demo's folder, so that `--fresh` never clears a folder of somebody else's.
 const MARK: &str = "this-is-an-encore-demo";
+/// Stands in the folder while the events are published as a crowd wants them, so that the next start without one knows.
+const CROWD_MARK: &str = "published-for-a-crowd";
+/// How a program ends that was stopped by Ctrl-C before it was done.
+const INTERRUPTED: u8 = 130;
 
 /// Arguments of `encore demo`.
 #[derive(clap::Args, Debug)]
@@ -34,7 +41,7 @@ pub struct DemoArguments {
     #[arg(long, value_name = "PATH")]
     dir: Option<PathBuf>,
     /// The port of the pages; a free one is chosen when this one is taken and was not asked for [default: 7300]
-    #[arg(long, value_name = "PORT")]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
     /// The log filter of every process
     #[arg(long, value_name = "FILTER", default_value = "info")]
@@ -65,11 +72,14 @@ pub async fn run(arguments: DemoArguments) -> Result<ExitCode> {
         () = stop.cancelled() => {
             spinner.finish_and_clear();
             eprintln!("Stopped while starting.");
-            return Ok(ExitCode::SUCCESS);
+            return Ok(interrupted(arguments.crowd.is_some()));
         }
     };
     spinner.finish_and_clear();
     println!("Everything runs after {:.1} s. Data, logs and mail: {}", begun.elapsed().as_secs_f64(), dir.display());
+    if arguments.crowd.is_none() {
+        as_its_files_say(&dir)?;
+    }
     welcome::print(&stack)?;
 
     let code = if let Some(fans) = arguments.crowd {
@@ -78,11 +88,14 @@ pub async fn run(arguments: DemoArguments) -> Result<ExitCode> {
             stormed = crowd::storm(&stack, fans) => match stormed {
                 Ok(code) => code,
                 Err(error) => {
-                    eprintln!("encore: the crowd failed: {error:#}");
+                    eprintln!("encore: the crowd failed: {}", words::of(&error));
                     ExitCode::FAILURE
                 }
             },
-            () = stop.cancelled() => ExitCode::SUCCESS,
+            () = stop.cancelled() => {
+                eprintln!("Stopped before the crowd was done: nothing was audited.");
+                interrupted(true)
+            }
         }
     } else if arguments.stop_when_ready {
         ExitCode::SUCCESS
@@ -98,17 +111,32 @@ pub async fn run(arguments: DemoArguments) -> Result<ExitCode> {
 /// Until somebody asks us to stop, or a part falls.
 async fn watch(stack: &mut Stack, stop: &tokio_util::sync::CancellationToken) -> ExitCode {
     println!("Ctrl-C stops everything.");
+    let mut reviver = Reviver::default();
     loop {
         tokio::select! {
             biased;
             () = stop.cancelled() => return ExitCode::SUCCESS,
             () = tokio::time::sleep(WATCH) => {}
         }
-        if let Some((_, why)) = stack.fallen() {
-            eprintln!("{why}");
+        if let Err(why) = reviver.look_after(stack, Instant::now(), &|text| eprintln!("{text}")) {
+            eprintln!("encore: {}", words::of(&why));
             return ExitCode::FAILURE;
         }
     }
+}
+
+/// A storm without its audit has not succeeded; a demo that is stopped has.
+fn interrupted(crowd: bool) -> ExitCode {
+    if crowd { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS }
+}
+
+/// The events have been published without a crowd's settings.
+fn as_its_files_say(dir: &Path) -> Result<()> {
+    let mark = dir.join(CROWD_MARK);
+    if !mark.exists() {
+        return Ok(());
+    }
+    fs::remove_file(&mark).with_context(|| format!("{} cannot be removed", mark.display()))
 }
 
 fn default_dir() -> Result<PathBuf> {
@@ -124,6 +152,15 @@ fn default_dir() -> Result<PathBuf> {
 /// Take the folder for ourselves, empty when `fresh`. The lock lasts as long as the file is open.
 fn open(dir: &Path, fresh: bool) -> Result<fs::File> {
     let mark = dir.join(MARK);
+    if let Ok(metadata) = mark.metadata()
+        && metadata.uid() != rustix::process::geteuid().as_raw()
+    {
+        bail!(
+            "{} is the demo of another user (number {}): choose another folder with --dir, or start as that user",
+            dir.display(),
+            metadata.uid()
+        );
+    }
     let is_ours = mark.is_file();
     let is_empty = fs::read_dir(dir).map_or(true, |mut entries| entries.next().is_none());
     if !is_ours && !is_empty {
@@ -148,6 +185,12 @@ fn open(dir: &Path, fresh: bool) -> Result<fs::File> {
 fn options(arguments: &DemoArguments, dir: &Path) -> Result<Options> {
     let fixed_ports = arguments.port.map(|port| (Part::Browse, port)).into_iter().collect();
     let crowd = arguments.crowd.is_some();
+    let crowd_mark = dir.join(CROWD_MARK);
+    let was_crowd = crowd_mark.exists();
+    if crowd {
+        // Before anything is published: whatever becomes of this start, the next one knows.
+        fs::write(&crowd_mark, "").with_context(|| format!("{} cannot be written", crowd_mark.display()))?;
+    }
     Ok(Options {
         dir: dir.to_owned(),
         encore: std::env::current_exe().context("this program has a path")?,
@@ -156,7 +199,7 @@ fn options(arguments: &DemoArguments, dir: &Path) -> Result<Options> {
         events: events::unpack(dir)?,
         // A crowd is there to see holds run out, too.
         publish: if crowd { crowd::PUBLISH.iter().map(|word| (*word).to_owned()).collect() } else { Vec::new() },
-        republish: crowd,
+        republish: crowd || was_crowd,
         fixed_ports,
         preferred_ports: vec![(Part::Browse, PAGES_PORT)],
         overrides: crowd::overrides(crowd),
@@ -187,5 +230,59 @@ fn announce(spinner: &ProgressBar, text: &str) {
         eprintln!("… {text}");
     } else {
         spinner.set_message(text.to_owned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        demo: DemoArguments,
+    }
+
+    #[test]
+    fn a_port_that_is_none_is_refused_at_once() {
+        let refused = Line::try_parse_from(["encore", "--port", "0"]).map(|_| ()).expect_err("no program listens on 0");
+        assert!(refused.to_string().contains("0 is not in 1..=65535"), "{refused}");
+        assert_eq!(Line::try_parse_from(["encore", "--port", "7300"]).expect("a port").demo.port, Some(7300));
+    }
+
+    #[test]
+    fn the_folder_of_another_user_is_not_touched() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (dir, mark) = (folder.path(), folder.path().join(MARK));
+        // The mark of somebody else: ours given away where we may, or a file that is not ours.
+        if rustix::process::geteuid().is_root() {
+            fs::write(&mark, "").expect("written");
+            std::os::unix::fs::chown(&mark, Some(65_534), None).expect("root gives away");
+        } else {
+            std::os::unix::fs::symlink("/etc/passwd", &mark).expect("linked");
+        }
+        fs::write(dir.join("ports.json"), "{}").expect("written");
+        let refused = open(dir, true).map(|_| ()).expect_err("another user's");
+        assert!(refused.to_string().contains("another user"), "{refused}");
+        assert!(dir.join("ports.json").exists(), "--fresh has forgotten nothing");
+    }
+
+    #[test]
+    fn a_start_after_a_crowd_publishes_the_events_as_their_files_say() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let of = |words: &[&str]| {
+            let words = [&["encore"], words].concat();
+            options(&Line::try_parse_from(words).expect("arguments").demo, folder.path()).expect("options")
+        };
+        assert!(!of(&[]).republish, "what is published stays as it is");
+        let crowd = of(&["--crowd", "5"]);
+        assert!(crowd.republish && !crowd.publish.is_empty());
+        for _ in 0..2 {
+            let plain = of(&[]);
+            assert!(plain.republish && plain.publish.is_empty(), "also when the start before this one failed");
+        }
+        as_its_files_say(folder.path()).expect("noted");
+        assert!(!of(&[]).republish);
     }
 }

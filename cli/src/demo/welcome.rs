@@ -3,6 +3,7 @@
 use super::events::HALL;
 use crate::supervise::{Part, Stack};
 use anyhow::Result;
+use std::path::Path;
 use std::time::Duration;
 
 /// How long the logins are good for.
@@ -32,7 +33,14 @@ pub fn print(stack: &Stack) -> Result<()> {
     println!("              export FAN={alice}");
     println!("              curl -s $BROWSE/api/v1/events/{HALL}");
     println!("              curl -s -X POST $QUEUE/api/v1/events/{HALL}/queue/join -H \"Authorization: Bearer $FAN\"");
-    println!("  By hand     encore admin status --config {}", stack.operator_config().display());
+    println!("  By hand     {} admin status --config {}", word(stack.binary()), word(&stack.operator_config()));
     println!();
     Ok(())
+}
+
+/// A path as one word for a shell.
+fn word(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
+    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }

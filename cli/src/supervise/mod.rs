@@ -9,6 +9,7 @@ pub mod postgres;
 pub(crate) mod probe;
 pub mod process;
 pub mod redis;
+pub mod revive;
 pub mod secrets;
 mod settings;
 pub mod stack;

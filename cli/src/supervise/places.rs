@@ -2,11 +2,17 @@
 
 use super::part::Part;
 use super::ports::Ports;
-use anyhow::{Context, Result};
+use super::stack::Progress;
+use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use tokio::time::sleep;
+
+/// How long the parts of a killed start may take to give back their ports: PostgreSQL writes everything down first.
+const STILL_ENDING: Duration = Duration::from_secs(20);
 
 /// One address of one part: a process may listen for more than its fans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,8 +31,9 @@ pub struct Places {
 }
 
 impl Places {
-    /// Those of the folder `dir`, which is made when it is missing. Ports of an earlier start are taken again.
-    pub fn open(dir: &Path) -> Result<Self> {
+    /// Those of the folder `dir`, which is made when it is missing. Ports of an earlier start are taken again; when that
+    /// start was killed, its parts may need a moment to notice and to give them back.
+    pub async fn open(dir: &Path, progress: Progress<'_>) -> Result<Self> {
         fs::create_dir_all(dir).with_context(|| format!("{} cannot be made", dir.display()))?;
         let dir = dir.canonicalize()?;
         // PostgreSQL's user must pass through; what is secret is in folders of its own.
@@ -38,11 +45,22 @@ impl Places {
         }
         let mut claims = Ports::default();
         let ports: BTreeMap<String, u16> = match fs::read_to_string(dir.join("ports.json")) {
-            Ok(text) => serde_json::from_str(&text).context("ports.json is damaged")?,
+            Ok(text) => serde_json::from_str(&text).with_context(|| format!("{}/ports.json", dir.display()))?,
             Err(_) => BTreeMap::new(),
         };
+        let begun = Instant::now();
+        let mut said = false;
         for port in ports.values() {
-            claims.reclaim(*port)?;
+            while !claims.reclaim(*port)? {
+                if begun.elapsed() > STILL_ENDING {
+                    bail!("port {port}, which this data uses, is taken by another program");
+                }
+                if !said {
+                    progress("waiting for the ports of an earlier start");
+                    said = true;
+                }
+                sleep(Duration::from_millis(100)).await;
+            }
         }
         Ok(Self { dir, ports, claims })
     }
@@ -50,6 +68,13 @@ impl Places {
     /// The folder of all.
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// Make a folder of the data of this name, such as the one that all gates of the venue share.
+    pub fn make_data(&self, name: &str) -> Result<PathBuf> {
+        let folder = self.dir.join("data").join(name);
+        private_folder(&folder)?;
+        Ok(folder)
     }
 
     /// Where a part keeps its data.
@@ -80,7 +105,9 @@ impl Places {
     /// This port for this door, from now on. Fails when another program has it.
     pub fn fix_port(&mut self, part: Part, door: Door, port: u16) -> Result<()> {
         if self.ports.get(&name(part, door)) != Some(&port) {
-            self.claims.reclaim(port)?;
+            if !self.claims.reclaim(port)? {
+                bail!("port {port} is taken by another program: choose another");
+            }
             self.ports.insert(name(part, door), port);
         }
         self.write_ports()
@@ -105,6 +132,12 @@ impl Places {
     fn write_ports(&self) -> Result<()> {
         Ok(fs::write(self.dir.join("ports.json"), serde_json::to_string_pretty(&self.ports)?)?)
     }
+}
+
+/// A folder that nobody else may look into: it holds fans' names, tickets and secrets.
+pub(super) fn private_folder(path: &Path) -> Result<()> {
+    let made = fs::create_dir_all(path).and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(0o700)));
+    made.with_context(|| format!("{} cannot be made", path.display()))
 }
 
 fn name(part: Part, door: Door) -> String {

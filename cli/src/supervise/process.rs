@@ -112,6 +112,17 @@ impl Process {
         Ok(())
     }
 
+    /// Forget a process that has ended, and end what it may have left behind: a killed [`keep`](super::keep) leaves its
+    /// program. One that runs is left alone.
+    pub fn clear(&mut self) {
+        if self.is_running() {
+            return;
+        }
+        if let Some((.., pid)) = self.running.take() {
+            let _nothing_was_left = kill_process_group(pid, Signal::KILL);
+        }
+    }
+
     /// Stop the process where it stands, without its noticing: what a long pause looks like to the others.
     pub fn freeze(&self) -> Result<()> {
         self.signal(Signal::STOP)

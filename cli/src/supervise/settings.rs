@@ -169,8 +169,7 @@ impl Maker<'_> {
     fn provider(&self) -> Result<ProviderSettings> {
         let mut settings = ProviderSettings { listen: self.address(Part::Provider, Door::Main)?, ..Default::default() };
         settings.log = self.log();
-        let data = self.places.data(Part::Provider);
-        fs::create_dir_all(&data)?;
+        let data = self.places.make_data(&Part::Provider.to_string())?;
         settings.provider.journal = data.join("books.jsonl");
         settings.provider.api_key = self.secrets.provider_key.clone();
         settings.provider.webhook_url = format!("{}/api/v1/webhooks/payments/stripe", self.url(Part::Webhook)?);
@@ -247,8 +246,7 @@ impl Maker<'_> {
         let mut settings =
             GateSettings { listen: self.address(part, Door::Main)?, log: self.log(), ..Default::default() };
         // One venue: all its gates share one ledger.
-        let venue = self.places.dir().join("data").join("venue");
-        fs::create_dir_all(&venue)?;
+        let venue = self.places.make_data("venue")?;
         settings.gate.database = venue.join("gate.sqlite");
         let organiser: OrganiserKey = self.secrets.organiser_key.parse()?;
         settings.gate.manifest_key = organiser.gate_key().to_text();

@@ -15,6 +15,7 @@ use raft_store::tls::Role;
 use reqwest::StatusCode;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
@@ -71,7 +72,7 @@ impl Stack {
         if !options.encore.is_file() {
             bail!("{} does not exist: run `cargo build --package encore`", options.encore.display());
         }
-        let mut places = Places::open(&options.dir)?;
+        let mut places = Places::open(&options.dir, progress).await?;
         for (part, port) in &options.fixed_ports {
             places.fix_port(*part, Door::Main, *port)?;
         }
@@ -111,6 +112,9 @@ impl Stack {
             }
         }
         for part in self.parts() {
+            if matches!(part, Part::Node(_)) {
+                self.places.make_data(&part.to_string())?;
+            }
             settings::write(part, &self.places, &self.secrets, &self.options)?;
             let process = self.process_of(part)?;
             self.processes.insert(part, process);
@@ -286,12 +290,21 @@ impl Stack {
         Ok(())
     }
 
-    /// A part that has ended by itself, with its last words.
-    pub fn fallen(&mut self) -> Option<(Part, String)> {
-        self.processes.iter_mut().find_map(|(part, process)| {
-            let status = process.ended().ok().flatten()?;
-            Some((*part, format!("{part} ended ({status}):\n{}", process.last_words())))
-        })
+    /// Parts that have ended by themselves, and how.
+    pub fn fallen(&mut self) -> Vec<(Part, ExitStatus)> {
+        let ended = |(part, process): (&Part, &mut Process)| Some((*part, process.ended().ok().flatten()?));
+        self.processes.iter_mut().filter_map(ended).collect()
+    }
+
+    /// The last lines that a part wrote.
+    pub fn last_words(&self, part: Part) -> String {
+        self.processes.get(&part).map(Process::last_words).unwrap_or_default()
+    }
+
+    /// Start a part that has ended by itself, without waiting; what it left running goes first.
+    pub fn revive(&mut self, part: Part) -> Result<()> {
+        self.process(part)?.clear();
+        self.launch(part)
     }
 
     /// Stop everything, in the reverse order of starting; what does not end is killed, and said.
@@ -361,6 +374,11 @@ impl Stack {
     /// Its keys and passwords.
     pub fn secrets(&self) -> &Secrets {
         &self.secrets
+    }
+
+    /// The binary that its parts run.
+    pub fn binary(&self) -> &Path {
+        &self.options.encore
     }
 
     /// Its folders and ports.

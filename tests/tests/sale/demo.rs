@@ -3,6 +3,8 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use encore_tests::{Doors, Fan, binary, eventually};
+use serde_json::Value;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -75,6 +77,20 @@ impl Demo {
     }
 }
 
+/// `kill -9` of the part whose settings have this name.
+async fn kill_part(dir: &Path, name: &str) -> Result<()> {
+    let settings = dir.join(format!("config/{name}.toml")).to_string_lossy().into_owned();
+    for entry in std::fs::read_dir("/proc")?.flatten() {
+        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        if String::from_utf8_lossy(&line).contains(&settings) {
+            let pid = entry.file_name().to_string_lossy().into_owned();
+            ensure!(Command::new("kill").args(["-9", &pid]).status().await?.success(), "{name} is gone already");
+            return Ok(());
+        }
+    }
+    bail!("{name} does not run")
+}
+
 /// Command lines of processes that have this folder in them.
 fn processes_of(dir: &Path) -> Vec<String> {
     let dir = dir.to_string_lossy().into_owned();
@@ -93,8 +109,14 @@ fn folder() -> Result<TempDir> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_starts_stops_and_goes_on_where_it_was() -> Result<()> {
     let folder = folder()?;
-    let dir = folder.path().join("demo");
+    // A folder as people name them.
+    let dir = folder.path().join("Zoë's demo");
     let demo = Demo::start(&dir, &[]).await?;
+    for entry in std::fs::read_dir(dir.join("data"))? {
+        let entry = entry?;
+        let mode = entry.metadata()?.mode() & 0o777;
+        assert_eq!(mode, 0o700, "nobody else looks into {}", entry.path().display());
+    }
     let events = demo.alice.browse("/api/v1/events").await?.expect(200)?;
     let capacities: Vec<u64> = events.body["events"]
         .as_array()
@@ -112,6 +134,15 @@ async fn it_starts_stops_and_goes_on_where_it_was() -> Result<()> {
     let held = demo.alice.best(1, &serde_json::json!({"count": 2}), &pass, "hold").await?.expect(201)?;
     let paying = demo.alice.pay(&held.body, "tok_visa", "pay").await?.expect(202)?;
     assert_eq!(demo.alice.settled(paying.text("payment_id"), Duration::from_secs(30)).await?, "succeeded");
+    // Whoever kills a node of the store, as a reader of "replicated" will, sees it come back.
+    kill_part(&dir, "node-2").await?;
+    eventually("the killed node answers again", Duration::from_secs(60), || async {
+        let ports: Value = serde_json::from_slice(&std::fs::read(dir.join("ports.json"))?)?;
+        let answer = reqwest::get(format!("http://127.0.0.1:{}/readyz", ports["node-2"])).await?;
+        ensure!(answer.status().is_success(), "{}", answer.status());
+        Ok(())
+    })
+    .await?;
     // A second demo in the same folder is refused, in words.
     let second = Command::new(binary()?).arg("demo").arg("--dir").arg(&dir).stdin(Stdio::null()).output().await?;
     assert!(!second.status.success());
@@ -143,6 +174,9 @@ async fn nothing_outlives_a_killed_demo() -> Result<()> {
     let mut demo = Demo::start(&dir, &[]).await?;
     assert!(processes_of(&dir).len() > 8, "its parts run: {:?}", processes_of(&dir));
     demo.child.kill().await?;
+    // Whoever starts it again at once waits for what is still ending; and a storm that is stopped has not succeeded.
+    let demo = Demo::start(&dir, &["--crowd", "200"]).await?;
+    assert_eq!(demo.interrupt().await?.code(), Some(130));
     eventually("every part ends by itself", Duration::from_secs(60), || async {
         let left = processes_of(&dir);
         ensure!(left.is_empty(), "{}", left.join("\n"));

@@ -50,6 +50,9 @@ pub async fn run(desk: &Desk, arguments: ManifestArguments, shutdown: Cancellati
     if exporter.gates.is_empty() {
         bail!("no gate is known: use --push URL, --out FILE, or the setting gates");
     }
+    if let Some(event) = arguments.event {
+        exporter.record(event).await?;
+    }
     let mut sent = BTreeMap::new();
     loop {
         let done = exporter.send_changed(arguments.event, &mut sent).await;
@@ -79,13 +82,18 @@ struct Exporter<'a> {
 
 impl Exporter<'_> {
     async fn write(&self, event: EventId, file: &std::path::Path) -> Result<()> {
-        let events = self.desk.ledger.events().await?;
-        let record = events.into_iter().find(|record| record.id == event);
-        let record = record.with_context(|| format!("there is no event {event}"))?;
+        let record = self.record(event).await?;
         let (manifest, _) = self.manifest(&record).await?;
-        std::fs::write(file, self.organiser.seal(&manifest)?)?;
+        let written = std::fs::write(file, self.organiser.seal(&manifest)?);
+        written.with_context(|| format!("{} cannot be written", file.display()))?;
         println!("{}: {} tickets of “{}”.", file.display(), manifest.tickets.len(), manifest.title);
         Ok(())
+    }
+
+    async fn record(&self, event: EventId) -> Result<EventRecord> {
+        let events = self.desk.ledger.events().await?;
+        let record = events.into_iter().find(|record| record.id == event);
+        record.with_context(|| format!("there is no event {event}"))
     }
 
     /// Send what changed since `sent` to every gate. A gate that is down is tried again with the next change or look.
