@@ -36,6 +36,17 @@ impl Feed {
         self.waiting.iter().skip(skip).take(max as usize).cloned().collect()
     }
 
+    /// The same facts at positions above this one: after a disaster consumers may have seen positions that this feed has
+    /// forgotten that it gave.
+    pub fn resumed(mut self, above: u64) -> Self {
+        self.last = self.last.max(above);
+        for entry in &mut self.waiting {
+            self.last += 1;
+            entry.position = self.last;
+        }
+        self
+    }
+
     /// Whether new holds must wait for the consumer.
     pub fn is_full(&self) -> bool {
         self.waiting.len() >= limits::FEED_ENTRIES
@@ -66,5 +77,9 @@ mod tests {
         feed.push(WallMs(1), Fact::SoldOut { section: SectionId(9) });
         assert_eq!(positions(&feed.after(0, 10)), [5]);
         assert_eq!(positions(&feed.after(7, 10)), [0_u64; 0]);
+        let mut feed = feed.resumed(1_000);
+        feed.push(WallMs(1), Fact::SoldOut { section: SectionId(9) });
+        assert_eq!(positions(&feed.after(7, 10)), [1_001, 1_002]);
+        assert_eq!(positions(&feed.after(1_001, 10)), [1_002]);
     }
 }

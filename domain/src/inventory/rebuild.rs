@@ -4,7 +4,7 @@
 //! their judges, and what a record holds that another has sold is dropped. The ledger's word stands above the backup's:
 //! a sale that the backup does not know is a sale, a seat that the ledger gave back is free. Without a backup sold seats
 //! come back from the ledger alone, and holds do not. Reservation ids of before are never minted again: the incarnation is
-//! raised. Pure: the same sources give the same bytes.
+//! raised; feeds go on at positions that no consumer has seen. Pure: the same sources give the same bytes.
 
 use super::checkouts::Checkouts;
 use super::command::{CheckoutRules, PriceRule};
@@ -135,7 +135,7 @@ fn judges(sources: &Sources<'_>) -> Result<BTreeMap<Bucket, Checkouts>, String> 
     let mut judges = BTreeMap::new();
     for bucket in (0..event.buckets).map(Bucket).chain([Bucket::BOX_OFFICE]) {
         let best = copies.iter().filter(|(_, of, _)| *of == bucket).max_by_key(|(copy, ..)| rank(copy));
-        let judge = match best.and_then(|(copy, _, clock)| Some((copy.any()?.clone(), *clock))) {
+        let mut judge = match best.and_then(|(copy, _, clock)| Some((copy.any()?.clone(), *clock))) {
             Some((mut judge, clock)) => {
                 judge.stop(clock);
                 judge.begin_anew(rules);
@@ -147,6 +147,7 @@ fn judges(sources: &Sources<'_>) -> Result<BTreeMap<Bucket, Checkouts>, String> 
                 judge
             }
         };
+        judge.feed = std::mem::take(&mut judge.feed).resumed(sources.now.0);
         judges.insert(bucket, judge);
     }
     Ok(judges)
@@ -167,7 +168,7 @@ fn seats(sources: &Sources<'_>, judges: &BTreeMap<Bucket, Checkouts>, rebuilt: &
         let base = event.tiers.get(usize::from(plan.tier)).ok_or("a section has a tier that does not exist")?.base;
         let price = PriceRule { base, dynamic: event.dynamic_pricing, event_starts_at: event.starts_at };
         let before = best(sources.groups, |group| group.seats.get(&(event.id, plan.section)));
-        let feed = before.map(|before| before.feed.clone()).unwrap_or_default();
+        let feed = before.map(|before| before.feed.clone()).unwrap_or_default().resumed(sources.now.0);
         // Versions never fall for a client that goes on: they rise by one a change, the clock by a thousand a second.
         let version = before.map_or(0, Seats::version).max(sources.now.0) + 1;
         let seats = Seats::rebuilt(event.id, plan.clone(), price, version, feed, &claims)?;
@@ -192,7 +193,7 @@ fn promotions(
             }
         }
         let before = best(sources.groups, |group| group.promotions.get(&(event, code.clone())));
-        promotion.feed = before.map(|before| before.feed.clone()).unwrap_or_default();
+        promotion.feed = before.map(|before| before.feed.clone()).unwrap_or_default().resumed(sources.now.0);
         let partition = Partition::Promotion { event, code: code.clone() };
         rebuilt.partitions.push((partition, postcard::to_stdvec(&promotion).map_err(|error| error.to_string())?));
     }
