@@ -14,6 +14,8 @@ async fn admin(sale: &Sale, arguments: &[&str]) -> Result<(bool, String)> {
     command.arg("admin").args(arguments).arg("--config").arg(sale.stack.operator_config()).kill_on_drop(true);
     let output = tokio::time::timeout(Duration::from_secs(120), command.output()).await.context("no end")??;
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    // A failing test shows what an operator would have seen.
+    println!("$ encore admin {}\n{said}", arguments.join(" "));
     Ok((output.status.success(), said))
 }
 
