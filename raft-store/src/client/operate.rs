@@ -159,7 +159,7 @@ impl Client {
                     Err(reason) => Some(format!("{address}: {reason}")),
                 };
                 if let Some(said) = said.filter(|said| *said != heard) {
-                    progress(&format!("{step}: {said}"));
+                    progress(&said);
                     heard = said;
                 }
             }

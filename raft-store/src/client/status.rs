@@ -8,7 +8,7 @@ use crate::wire::frames::{StatusRequest, answer, ask};
 use domain::ids::{GroupId, NodeId, Partition};
 use domain::inventory::Hosted;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The whole store, as far as it answered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -122,11 +122,20 @@ impl Router {
     pub(super) async fn status(&self) -> ClusterStatus {
         // Learn of nodes that are not among the endpoints, if the meta group answers in time.
         let _ = crate::runtime::timeout(self.config.attempt_timeout(), self.refresh_placement()).await;
-        let asked = self.addresses().into_iter().map(|address| async move {
+        let mut status = ClusterStatus { nodes: self.ask_about_themselves(self.addresses()).await };
+        // And of members that came so lately that the meta group has not been told.
+        let members = status.replicas().flat_map(|(_, replica)| replica.members.values().cloned());
+        let more: BTreeSet<String> = members.filter(|address| !status.nodes.contains_key(address)).collect();
+        status.nodes.extend(self.ask_about_themselves(more).await);
+        status
+    }
+
+    async fn ask_about_themselves(&self, nodes: impl IntoIterator<Item = String>) -> BTreeMap<String, NodeAnswer> {
+        let asked = nodes.into_iter().map(|address| async move {
             let answer = self.status_of(&address).await.map_or_else(NodeAnswer::Down, NodeAnswer::Up);
             (address, answer)
         });
-        ClusterStatus { nodes: futures::future::join_all(asked).await.into_iter().collect() }
+        futures::future::join_all(asked).await.into_iter().collect()
     }
 
     async fn status_of(&self, address: &str) -> Result<NodeStatus, String> {

@@ -241,6 +241,24 @@ fn at(index: Option<u64>) -> String {
     index.map_or_else(|| "–".to_owned(), |index| index.to_string())
 }
 
+/// Whether two partitions, neighbours in the list, differ in nothing but number, size and rate.
+fn alike(one: &PartitionLine, next: &PartitionLine) -> bool {
+    let kind = |partition: &Partition| {
+        let text = partition.to_string();
+        text.rsplit_once('/').map(|(kind, _)| kind.to_owned())
+    };
+    let key = |line: &PartitionLine| (line.group, line.epoch, line.stage, line.alarms);
+    kind(&one.partition).is_some_and(|one| kind(&next.partition) == Some(one)) && key(one) == key(next)
+}
+
+fn write_partitions(out: &mut String, name: &str, first: &PartitionLine, lines: &[PartitionLine]) -> std::fmt::Result {
+    let size: u64 = lines.iter().map(|line| line.size).sum();
+    let rate: f64 = lines.iter().map(|line| line.requests_per_second).sum();
+    let stage = format!("{:?}", first.stage).to_lowercase();
+    let alarm = if first.alarms > 0 { format!("  {} ALARMS", first.alarms) } else { String::new() };
+    writeln!(out, "{name:<24} {:<6} {:<6} {size:<9} {rate:<11.1} {stage}{alarm}", first.group, first.epoch)
+}
+
 impl Report {
     fn screen(&self) -> String {
         let mut out = String::new();
@@ -289,16 +307,14 @@ impl Report {
             }
         }
         writeln!(out, "\nPARTITION                GROUP  EPOCH  SIZE      PER SECOND  STAGE")?;
-        for line in &self.partitions {
-            let stage = format!("{:?}", line.stage).to_lowercase();
-            let alarm = if line.alarms > 0 { format!("  {} ALARMS", line.alarms) } else { String::new() };
-            let partition = line.partition.to_string();
-            let rate = line.requests_per_second;
-            writeln!(
-                out,
-                "{partition:<24} {:<6} {:<6} {:<9} {rate:<11} {stage}{alarm}",
-                line.group, line.epoch, line.size
-            )?;
+        for lines in self.partitions.chunk_by(alike) {
+            let [first, .., last] = lines else {
+                lines.iter().try_for_each(|line| write_partitions(out, &line.partition.to_string(), line, lines))?;
+                continue;
+            };
+            let last = last.partition.to_string();
+            let name = format!("{}…{}", first.partition, last.rsplit('/').next().unwrap_or_default());
+            write_partitions(out, &name, first, lines)?;
         }
         self.write_rest(out)
     }
