@@ -6,8 +6,8 @@ use super::dialer::{MESSAGE_BYTES, channel, text};
 use crate::identity::Identity;
 use crate::lives::{Lives, to_wire};
 use crate::node::Node;
-use crate::runtime::timeout;
 use crate::peer::PeerRefusal;
+use crate::runtime::timeout;
 use crate::tls::{TlsFiles, node_name};
 use crate::transport::{Lane, PeerCall, PeerRequest, Transport, TransportError};
 use crate::wire::frames::peer_client::PeerClient;
@@ -115,7 +115,7 @@ impl Transport for GrpcTransport {
 }
 
 fn pieces(head: frames::PeerCall, request: PeerRequest) -> impl Iterator<Item = SnapshotPiece> {
-    let mut body = request.body.clone();
+    let mut body = request.body;
     let first = SnapshotPiece { head: Some(head), size: body.len() as u64, data: Bytes::new() };
     let rest = std::iter::from_fn(move || {
         let next = body.len().min(PIECE_BYTES);

@@ -52,22 +52,22 @@ impl Topology {
             }
         }
         // The leader of the newest term knows best; without one, the replica that has applied most.
-        let mut best: BTreeMap<GroupId, ((bool, u64, Option<u64>), NodeId, &GroupStatus)> = BTreeMap::new();
+        let rank = |node: NodeId, replica: &GroupStatus| (replica.leader == Some(node), replica.term, replica.applied);
+        let mut best: BTreeMap<GroupId, (NodeId, &GroupStatus)> = BTreeMap::new();
         for (node, replica) in status.replicas().filter(|(_, replica)| !replica.members.is_empty()) {
             for (member, address) in &replica.members {
                 nodes.entry(*member).or_insert_with(|| Member { address: address.clone(), up: false });
             }
-            let leads = replica.leader == Some(node);
-            let rank = (leads, replica.term, replica.applied);
-            if best.get(&replica.group).is_none_or(|(known, ..)| *known < rank) {
-                best.insert(replica.group, (rank, node, replica));
+            let known = best.get(&replica.group);
+            if known.is_none_or(|(other, known)| rank(*other, known) < rank(node, replica)) {
+                best.insert(replica.group, (node, replica));
             }
         }
-        let groups = best.into_iter().map(|(group, ((leads, ..), node, replica))| {
+        let groups = best.into_iter().map(|(group, (node, replica))| {
             let shape = Shape {
                 voters: replica.voters.iter().copied().collect(),
                 learners: replica.learners.iter().copied().collect(),
-                leader: leads.then_some(node),
+                leader: (replica.leader == Some(node)).then_some(node),
                 joint: replica.joint,
             };
             (group, shape)

@@ -224,7 +224,7 @@ fn from_the_ledger_alone_what_was_sold_is_sold_and_the_rest_sells_again() {
     let alice = hold(&mut before, "alice", &[0, 1], Purpose::Checkout);
     let sale = pay(&mut before, &alice);
     hold(&mut before, "bob", &[4], Purpose::Checkout);
-    let (mut after, rebuilt) = brought_back(&[], &[sale.clone()]);
+    let (mut after, rebuilt) = brought_back(&[], std::slice::from_ref(&sale));
     assert_eq!((rebuilt.sold, rebuilt.held), (2, 0));
     assert_eq!(owners(&after).keys().copied().collect::<Vec<_>>(), [0, 1]);
     // A repeated payment of it is known, and its refund goes through.
