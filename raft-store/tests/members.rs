@@ -178,7 +178,7 @@ async fn a_group_is_made_filled_and_outlives_a_restart() {
     sale.end().await;
     // A replica that lost its quorum refuses to lose more.
     let topology = settled(&client).await;
-    let mut two_down = topology.clone();
+    let mut two_down = topology;
     for id in [IDS[1], IDS[2]] {
         two_down.nodes.get_mut(&id).unwrap().up = false;
     }

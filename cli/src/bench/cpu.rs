@@ -59,10 +59,7 @@ mod tests {
     #[test]
     fn this_process_has_used_some() {
         let begun = seconds(&[std::process::id()]);
-        let mut spin = 0u64;
-        while seconds(&[std::process::id()]) <= begun {
-            spin = spin.wrapping_add(1);
-        }
-        assert!(spin > 0 || begun > 0.0);
+        // Looking is work enough; a clock that stands still would let this test run into the runner's limit.
+        while seconds(&[std::process::id()]) <= begun {}
     }
 }
