@@ -43,6 +43,12 @@ async fn destroy(sale: &mut Sale) -> Result<()> {
     sale.stack.wait_ready(&NODES).await
 }
 
+/// The pages have seen a store without events; they look again by and by.
+async fn is_listed_again(sale: &Sale) -> Result<()> {
+    let looks = || async { sale.counts("Block 1").await.map(|_| ()) };
+    eventually("the pages show the event again", Duration::from_secs(120), looks).await
+}
+
 /// Somebody who was not there before can hold these seats.
 async fn still_sells(sale: &Sale, name: &str, row: &str) -> Result<()> {
     let fan = sale.fan(name);
@@ -86,6 +92,7 @@ async fn a_backup_made_in_a_sale_brings_it_back_when_all_nodes_are_lost() -> Res
     let said = does(&sale, &["restore", path]).await?;
     ensure!(said.contains("3 seats sold, 2 held") && said.contains("says the ledger"), "{said}");
 
+    is_listed_again(&sale).await?;
     sale.shows("Block 1", (55, 2, 3, 0)).await?;
     eventually("bob's hold is there", Duration::from_secs(60), || async {
         let record = bob.reservation(held.body["reservation_id"].as_str().unwrap_or_default()).await?.expect(200)?;
@@ -119,6 +126,7 @@ async fn without_a_backup_the_ledger_brings_back_what_was_sold() -> Result<()> {
 
     let said = does(&sale, &["rebuild", "--from-ledger"]).await?;
     ensure!(said.contains("2 seats sold, 0 held"), "{said}");
+    is_listed_again(&sale).await?;
     sale.shows("Block 1", (58, 0, 2, 0)).await?;
     let taken = eventually("the store answers", Duration::from_secs(60), || async {
         let (fan, seats) = (sale.fan("erin"), sale.row("Block 1", "1", 1..=1));
