@@ -23,6 +23,9 @@ async fn on_sale(store: &Store, rows: u32) -> Client {
     let client = store.client();
     let plans = vec![plan(0, rows), plan(1, rows)];
     client.publish(event(&plans), plans, Vec::new(), vec![HOME]).await.unwrap();
+    while !client.placement().await.unwrap().groups.contains_key(&AWAY) {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
     client
 }
 

@@ -2,7 +2,7 @@
 
 use crate::any_delivery::{plans, record};
 use crate::world::{EVENT, World};
-use domain::ids::{Attempt, Bucket, Epoch, GroupId, Partition, SectionId};
+use domain::ids::{Attempt, Bucket, Epoch, GroupId, NodeId, Partition, SectionId};
 use domain::inventory::command::{Command, Meta};
 use domain::inventory::query::{EventPlacement, MoveStage, Placement};
 use domain::inventory::record::EventStatus;
@@ -145,4 +145,16 @@ fn a_move_is_numbered_and_decided_once() {
     }
     let third = Outcome::MoveBegun { attempt: Attempt(3), from: GroupId(2), epoch: Epoch(3) };
     assert_eq!(ask(&mut world, begin(1)), third, "numbers go on");
+}
+
+#[test]
+fn the_number_of_a_group_belongs_to_those_who_reserved_it() {
+    let mut world = world();
+    let nodes = |ids: &[u64]| ids.iter().map(|id| (NodeId(*id), format!("n{id}:1"))).collect::<BTreeMap<_, _>>();
+    let reserve = |group, ids: &[u64]| Meta::ReserveGroup { group: GroupId(group), nodes: nodes(ids) };
+    assert_eq!(ask(&mut world, reserve(7, &[1, 2, 3])), Outcome::Done);
+    assert_eq!(ask(&mut world, reserve(7, &[1, 2, 3])), Outcome::Done, "asked twice is one group");
+    assert!(matches!(ask(&mut world, reserve(7, &[4, 5, 6])), Outcome::Invalid(_)));
+    assert!(matches!(ask(&mut world, reserve(4_000_000, &[1])), Outcome::Invalid(_)));
+    assert_eq!(placement(&world).groups[&GroupId(7)], nodes(&[1, 2, 3]));
 }

@@ -53,7 +53,7 @@ impl Client {
         spread: Vec<GroupId>,
     ) -> Result<(), PublishError> {
         check(&event, &plans)?;
-        self.wait_for_groups().await?;
+        self.wait_for_groups(&spread).await?;
         let plan_version = event.plan_version;
         let meta = Meta::Publish {
             event: Box::new(event.clone()),
@@ -99,14 +99,20 @@ impl Client {
     }
 
     /// A new cluster registers its groups one after the other; an event published before would live in the meta group.
-    async fn wait_for_groups(&self) -> Result<(), ClientError> {
+    async fn wait_for_groups(&self, wanted: &[GroupId]) -> Result<(), ClientError> {
         let mut attempts = self.router.attempts();
-        while self.placement().await?.groups.keys().all(|group| *group == GroupId::META) {
+        loop {
+            let groups = self.placement().await?.groups;
+            let for_events = groups.keys().any(|group| *group != GroupId::META);
+            if for_events && wanted.iter().all(|group| groups.contains_key(group)) {
+                return Ok(());
+            }
             if !attempts.pause().await {
-                return Err(ClientError::Unavailable("no group is registered for events yet".into()));
+                // A group that does not come is the meta group's to refuse.
+                let none = || ClientError::Unavailable("no group is registered for events yet".into());
+                return if for_events { Ok(()) } else { Err(none()) };
             }
         }
-        Ok(())
     }
 
     async fn write_rules(&self, event: &EventRecord) -> Result<(), PublishError> {
