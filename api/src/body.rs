@@ -1,6 +1,7 @@
 //! Reading a request: JSON bodies and queries, with errors that name the field. An object must be written as an object.
 
 use crate::error::HttpError;
+use crate::plain::plain;
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use axum::http::request::Parts;
@@ -76,7 +77,17 @@ fn parse<T: DeserializeOwned + Serialize>(bytes: &[u8]) -> Result<T, HttpError> 
         let path = error.path().to_string();
         let inner = error.into_inner();
         match inner.classify() {
-            Category::Data => HttpError::invalid_field(path.trim_matches(['.', '?']), reason(&inner)),
+            Category::Data => {
+                let (why, named) = plain(&inner.to_string());
+                let path = path.trim_matches(['.', '?']);
+                // A field that is missing is not on the path: its object is.
+                let field = match named {
+                    Some(name) if path.is_empty() => name,
+                    Some(name) => format!("{path}.{name}"),
+                    None => path.to_owned(),
+                };
+                HttpError::invalid_field(&field, why)
+            }
             Category::Syntax | Category::Eof | Category::Io => HttpError::broken_json(inner),
         }
     })?;
@@ -105,12 +116,6 @@ fn listed(path: &str, written: &Value, meant: &Value) -> Option<String> {
     }
 }
 
-/// The sentence without the position, which says nothing to who built the body by a program.
-fn reason(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    text.rsplit_once(" at line ").map_or(text.as_str(), |(reason, _)| reason).to_owned()
-}
-
 /// The query of the address as a `T`; unknown names are refused by `T` itself.
 #[derive(Debug)]
 pub struct Asked<T>(pub T);
@@ -121,12 +126,14 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, HttpError> {
         Query::<T>::try_from_uri(&parts.uri).map(|Query(value)| Self(value)).map_err(|rejection| {
             let text = rejection.body_text();
+            // The parser puts the field before what is wrong with it, or within.
             let why = text.rsplit_once("query string: ").map_or(text.as_str(), |(_, why)| why);
-            HttpError::new(
-                StatusCode::UNPROCESSABLE_ENTITY,
-                "INVALID_QUERY",
-                format!("The query of the address: {why}."),
-            )
+            let (field, why) = match why.split_once(": ") {
+                Some((field, why)) if !field.contains(' ') => (field, why),
+                _ => (why.split('`').nth(1).unwrap_or_default(), why),
+            };
+            let message = format!("The query of the address: {field}: {}.", plain(why).0);
+            HttpError::new(StatusCode::UNPROCESSABLE_ENTITY, "INVALID_QUERY", message).with("field", field)
         })
     }
 }
@@ -163,8 +170,19 @@ mod tests {
         for (body, status, named) in cases {
             let error = refused(body);
             assert_eq!(error["status"], status, "{body}: {error}");
-            assert!(error["text"].as_str().is_some_and(|text| text.contains(named)), "{body}: {error}");
+            let text = error["text"].as_str().unwrap_or_default();
+            assert!(text.contains(named), "{body}: {error}");
+            assert!(!text.contains("u32") && !text.contains("struct") && !text.contains("invalid type"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_missing_field_is_the_field() {
+        let field = |body: &str| {
+            let error = parse::<ReserveRequest>(body.as_bytes()).expect_err("it was accepted");
+            format!("{error:?}").contains("\"field\": String(\"seats[0].row\")")
+        };
+        assert!(field(r#"{"event_id":1,"seats":[{"section":"A","seat":"1"}]}"#));
     }
 
     #[test]

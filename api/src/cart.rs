@@ -90,9 +90,9 @@ fn shown(label: &SeatLabel) -> String {
     text.chars().take(3 * limits::LABEL_LEN).collect()
 }
 
-/// A code as printed.
+/// A code, typed in any case.
 pub fn promotion(code: Option<&String>) -> Result<Option<PromotionCode>, HttpError> {
-    code.map(|code| code.parse()).transpose().map_err(|_| {
+    code.map(|code| PromotionCode::typed(code)).transpose().map_err(|_| {
         let why = format!("a code has 1 to {} visible characters", limits::PROMOTION_LEN);
         HttpError::invalid_field("promotion", why)
     })

@@ -18,6 +18,7 @@ mod limiter;
 mod live;
 mod metrics;
 mod middleware;
+mod plain;
 mod planes;
 mod ports;
 mod pricing_hint;

@@ -147,6 +147,13 @@ text_id!(
     PromotionCode, "promotion code", limits::PROMOTION_LEN
 );
 
+impl PromotionCode {
+    /// A code as people type it: in any case, with blanks around it. Codes are published in the form that this gives.
+    pub fn typed(text: &str) -> Result<Self, BadId> {
+        text.trim().to_ascii_uppercase().parse()
+    }
+}
+
 impl UserId {
     /// The `checkouts` bucket that judges this user, of `buckets`: FNV-1a, fixed for ever, because records live there.
     pub fn bucket(&self, buckets: u16) -> Bucket {

@@ -10,7 +10,7 @@ use domain::time::WallMs;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
+use time::macros::format_description;
 
 /// `POST /scan`.
 #[derive(Deserialize)]
@@ -172,10 +172,11 @@ pub(crate) fn event_status(of: &EventStatus, now: WallMs) -> Value {
     })
 }
 
-/// For people; a clock past the year 9999 is shown as its number.
+/// For people, always with milliseconds; a clock past the year 9999 is shown as its number.
 fn rfc3339(at: WallMs) -> String {
+    let format = format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]Z");
     let nanos = i128::from(at.0) * 1_000_000;
-    let date = OffsetDateTime::from_unix_timestamp_nanos(nanos).ok().and_then(|date| date.format(&Rfc3339).ok());
+    let date = OffsetDateTime::from_unix_timestamp_nanos(nanos).ok().and_then(|date| date.format(format).ok());
     date.unwrap_or_else(|| at.0.to_string())
 }
 

@@ -67,6 +67,9 @@ pub enum TokenError {
     /// Its time is over.
     #[error("the token has expired")]
     Expired,
+    /// Its time has not begun.
+    #[error("the token is not valid yet")]
+    NotYet,
     /// The pass is genuine but not good for this request.
     #[error(transparent)]
     Pass(#[from] PassRefused),
@@ -191,7 +194,7 @@ impl Verifier {
             return Err(TokenError::Expired);
         }
         if claims.nbf.is_some_and(|nbf| nbf > second.saturating_add(pass::CLOCK_SKEW_SECONDS)) {
-            return Err(TokenError::Foreign);
+            return Err(TokenError::NotYet);
         }
         Ok(Fan {
             email: claims.verified_email(),

@@ -84,6 +84,8 @@ fn a_provider_may_add_claims_and_audiences_but_not_leave_any_out() {
     let known = Fan { email: Some("alice@example.org".into()), ..alice() };
     assert_eq!(verifier.fan(&signer.sign_fan("login", "encore", &known), NOW), Ok(known));
     assert_eq!(fan(json!({"iss": "login", "aud": ["x"], "sub": "a", "exp": exp})), Err(TokenError::Foreign));
+    let early = json!({"iss": "login", "aud": "encore", "sub": "a", "exp": SECOND + 900, "nbf": SECOND + 600});
+    assert_eq!(fan(early), Err(TokenError::NotYet));
     assert_eq!(fan(json!({"iss": "other", "aud": "encore", "sub": "a", "exp": exp})), Err(TokenError::Foreign));
     for lacking in [
         json!({"aud": "encore", "sub": "a", "exp": exp}),

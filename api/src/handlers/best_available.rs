@@ -91,10 +91,8 @@ async fn sections(state: &BuyState, event: &EventRecord, wishes: &Preferences) -
     if let Some(name) = &wishes.section
         && event.section_named(name).is_none()
     {
-        return Err(HttpError::invalid_field_as(
-            "UNKNOWN_SEAT",
-            format!("There is no section {name:?} at this event."),
-        ));
+        let message = format!("There is no section {name:?} at this event.");
+        return Err(HttpError::invalid_field_as("UNKNOWN_SEAT", message).with("field", "preferences.section"));
     }
     let named = wishes.section.is_some() || tier.is_some();
     let fits = |section: &&SectionSummary| {

@@ -47,8 +47,11 @@ pub async fn block(
     Parsed(request): Parsed<BlockRequest>,
 ) -> Result<Response, HttpError> {
     cart::check_size(&request.seats, &request.places, MOST)?;
-    if request.reason.chars().count() > REASON_LEN {
-        return Err(HttpError::invalid_field("reason", format!("a reason has at most {REASON_LEN} characters")));
+    if request.reason.chars().count() > REASON_LEN || request.reason.contains(char::is_control) {
+        return Err(HttpError::invalid_field(
+            "reason",
+            format!("a reason has at most {REASON_LEN} characters, in one line"),
+        ));
     }
     let event = state.catalogue.event(event_id(&text)?).await?;
     let whole = cart::resolve(&state.catalogue, &event, &request.seats, &request.places).await?;

@@ -134,7 +134,11 @@ async fn a_webhook_is_recorded_once_and_only_if_it_is_the_providers() {
     ] {
         assert_eq!(deliver(&shop, &body, forged).await.problem(), (400, "SIGNATURE_INVALID".to_owned()), "{forged}");
     }
-    assert_eq!(deliver(&shop, "{}", &signed("{}")).await.problem(), (400, "EVENT_INVALID".to_owned()));
+    let nul = r#"{"id":"evt\u0000","type":"customer.created","created":1,"data":{"object":{}}}"#;
+    for body in ["{}", nul] {
+        let refused = deliver(&shop, body, &signed(body)).await;
+        assert_eq!(refused.problem(), (400, "EVENT_INVALID".to_owned()), "{}", refused.json());
+    }
     let answers = futures::future::join_all((0..8).map(|_| {
         let (shop, body) = (&shop, &body);
         async move { deliver(shop, body, &signed(body)).await }

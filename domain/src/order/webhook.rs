@@ -239,7 +239,11 @@ fn intent(object: &Value, kind: &str) -> Result<ProviderFact, NotAnEvent> {
             let word = |field| error.and_then(|error| error.get(field)).and_then(Value::as_str);
             let fallback = if kind.ends_with("canceled") { "canceled" } else { "declined" };
             let reason = word("decline_code").or_else(|| word("code")).unwrap_or(fallback);
-            ProviderFact::Declined { reference, reason: reason.chars().take(80).collect(), payment }
+            ProviderFact::Declined {
+                reference,
+                reason: reason.chars().filter(|c| !c.is_control()).take(80).collect(),
+                payment,
+            }
         }
         _ => ProviderFact::Processing { reference },
     })
@@ -263,7 +267,12 @@ fn refund(object: &Value) -> Result<ProviderFact, NotAnEvent> {
 
 fn text(object: &Value, field: &str) -> Result<String, NotAnEvent> {
     let found = object.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
-    found.map(str::to_owned).ok_or_else(|| NotAnEvent(format!("no {field}")))
+    let found = found.ok_or_else(|| NotAnEvent(format!("no {field}")))?;
+    // Identifiers have none, and a ledger cannot store every one of them.
+    if found.chars().any(char::is_control) {
+        return Err(NotAnEvent(format!("its {field} contains control characters")));
+    }
+    Ok(found.to_owned())
 }
 
 fn metadata<'a>(object: &'a Value, field: &str) -> Option<&'a str> {

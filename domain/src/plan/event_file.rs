@@ -162,8 +162,8 @@ pub struct StandingArea {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PromotionFile {
-    /// As printed.
-    pub code: PromotionCode,
+    /// As printed; fans may type it in any case.
+    pub code: String,
     /// Taken off, in basis points: 1000 is a tenth.
     pub discount_bps: u16,
     /// Uses over all orders; one a user.
@@ -306,8 +306,11 @@ impl EventFile {
         let mut codes = BTreeSet::new();
         let read = |(at, promotion): (usize, &PromotionFile)| {
             let field = format!("promotions[{at}]");
-            if !codes.insert(promotion.code.clone()) {
-                return refuse(field, "its code is not the only one");
+            let Ok(code) = PromotionCode::typed(&promotion.code) else {
+                return refuse(field, "its code has blanks, or is empty or too long");
+            };
+            if !codes.insert(code.clone()) {
+                return refuse(field, "its code is not the only one, written in capitals");
             }
             // Something must be left to pay: a payment of nothing is none.
             if promotion.discount_bps == 0 || promotion.discount_bps >= 10_000 {
@@ -316,11 +319,7 @@ impl EventFile {
             if promotion.max_uses == 0 {
                 return refuse(field, "max_uses is at least 1");
             }
-            Ok(Promotion {
-                code: promotion.code.clone(),
-                discount_bps: promotion.discount_bps,
-                cap: promotion.max_uses,
-            })
+            Ok(Promotion { code, discount_bps: promotion.discount_bps, cap: promotion.max_uses })
         };
         self.promotions.iter().enumerate().map(read).collect()
     }

@@ -61,6 +61,8 @@ fn what_is_wrong_is_named() {
         ("sections", "/sections/1/standing/name", json!("Block 101")),
         ("promotions[0]", "/promotions/0/discount_bps", json!(10_000)),
         ("promotions[0]", "/promotions/0/max_uses", json!(0)),
+        ("promotions[0]", "/promotions/0/code", json!("A B")),
+        ("promotions[0]", "/promotions/0/code", json!(" ")),
         ("sections[0]", "/sections/0", json!({"plan": {"file": "absent.json"}})),
     ];
     for (expected, pointer, value) in cases {
@@ -82,7 +84,6 @@ fn a_misspelt_or_mistyped_field_is_refused() {
         ("id", json!(-1)),
         ("queue", json!({"capacity": 5, "mode": "random"})),
         ("sections", json!([{"seats": {}}])),
-        ("promotions", json!([{"code": "A B", "discount_bps": 1, "max_uses": 1}])),
     ] {
         let mut file = arena();
         file[field] = value;

@@ -10,6 +10,22 @@ use fulfillment::settlement::Extender;
 use ledger::notices::RETRY_AFTER_S;
 use ledger::{Notices, Outbox};
 
+/// A row that nobody can read is kept for somebody to look at, and hides no other.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_cannot_be_read_stops_no_other() {
+    let shop = Shop::open(Currency::EUR).await;
+    shop.server.damage(
+        "INSERT INTO notifications (dedupe, user_id, kind, payload, due_at_ms, created_at_ms)
+         VALUES ('x', 'no user at all', 'order_confirmed', '{}', 0, 0)",
+    );
+    let (_, payment) = shop.order("ann", 1, Some("tok_visa")).await;
+    shop.until(payment, PaymentStatus::Succeeded).await;
+    shop.pass(now()).await;
+    assert_eq!(shop.mail_to("ann"), ["Your tickets for Night of the Tests"]);
+    assert_eq!(shop.relay.backlog(now()).await.unwrap().dead_letters, 1, "somebody is told");
+    assert_eq!(shop.owner.dead_letters().await.unwrap(), [], "and the others can be read");
+}
+
 /// A message that cannot be worded is tried again by itself, and in the end kept for somebody to look at.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_cannot_be_worded_stops_no_other() {

@@ -30,7 +30,24 @@ impl Notices for Postgres {
         .fetch_all(&self.pool)
         .await
         .map_err(error)?;
-        found.iter().map(notice).collect()
+        let mut due = Vec::new();
+        for row in &found {
+            match notice(row) {
+                Ok(notice) => due.push(notice),
+                // It must keep no other waiting: an operator's task, like one that cannot be sent.
+                Err(unreadable) => {
+                    let id = get::<i64>(row, "id")?;
+                    tracing::error!(id, %unreadable, "a message cannot be read and is given up");
+                    sqlx::query("UPDATE notifications SET state = 'DEAD', error = $2 WHERE id = $1")
+                        .bind(id)
+                        .bind(unreadable.to_string())
+                        .execute(&self.pool)
+                        .await
+                        .map_err(error)?;
+                }
+            }
+        }
+        Ok(due)
     }
 
     async fn notice_sent(&self, notice: u64, now: WallMs) -> Result<()> {
@@ -54,7 +71,7 @@ impl Notices for Postgres {
             .fetch_all(&self.pool)
             .await
             .map_err(error)?;
-        found.iter().map(notice).collect()
+        Ok(readable(&found))
     }
 
     async fn replay(&self, notice: u64, now: WallMs) -> Result<bool> {
@@ -78,7 +95,7 @@ impl Notices for Postgres {
             .fetch_all(&self.pool)
             .await
             .map_err(error)?;
-        found.iter().map(notice).collect()
+        Ok(readable(&found))
     }
 
     async fn raise(&self, kind: &str, subject: &str, detail: &Value, now: WallMs) -> Result<()> {
@@ -126,6 +143,11 @@ fn stored(id: u64) -> Result<i64> {
 
 fn id(row: &PgRow) -> Result<u64> {
     u64::try_from(get::<i64>(row, "id")?).map_err(LedgerError::inconsistent)
+}
+
+/// Those that can be read: one that cannot hides no other.
+fn readable(rows: &[PgRow]) -> Vec<Notice> {
+    rows.iter().filter_map(|row| notice(row).ok()).collect()
 }
 
 fn notice(row: &PgRow) -> Result<Notice> {

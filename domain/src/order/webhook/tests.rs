@@ -72,6 +72,13 @@ fn what_is_no_event_is_refused_in_words() {
     for body in ["", "[]", "{}", r#"{"id":"e","type":"t","created":1}"#, r#"{"id":1,"type":"t"}"#] {
         assert!(parse(body.as_bytes()).is_err(), "{body}");
     }
+    // What no ledger can store, in an id of the event and in one of its object.
+    for body in [r#"{"id":"e\u0000","type":"t","created":1,"data":{"object":{}}}"#, r#"{"id":"e\n","type":"t"}"#] {
+        assert!(parse(body.as_bytes()).is_err_and(|error| error.0.contains("its id")), "{body}");
+    }
+    let captured = |id: &str| json!({"id": id, "amount_received": 1, "currency": "eur"});
+    assert!(parse(&event("payment_intent.succeeded", &captured("pi_1"))).is_ok());
+    assert!(parse(&event("payment_intent.succeeded", &captured("pi_\u{0}1"))).is_err());
     let negative = json!({"id": "pi_1", "amount_received": -1, "currency": "eur"});
     assert!(parse(&event("payment_intent.succeeded", &negative)).is_err());
 }

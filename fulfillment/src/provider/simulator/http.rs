@@ -4,13 +4,14 @@ use super::books::{Answered, Books, Intent, Refund, intent_json, refund_json};
 use super::form::{self, Form};
 use super::trouble::{Switches, Trouble};
 use super::{Shared, now_ms};
-use axum::extract::{Path, Query, Request, State};
+use axum::extract::{FromRequest, Path, Query, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,7 +35,9 @@ pub(super) fn router(shared: Arc<Shared>) -> Router {
         .route("/simulator/payment_intents/{id}/finish", post(finish_intent))
         .route("/simulator/refunds/{id}/finish", post(finish_refund))
         .route("/simulator/ledger", get(ledger));
-    stripe.merge(own).with_state(shared).layer(from_fn(any_origin))
+    let unknown = || async { Refusal::new(404, "resource_missing", "unrecognized request URL") };
+    let router = stripe.merge(own).fallback(unknown).method_not_allowed_fallback(unknown);
+    router.with_state(shared).layer(from_fn(any_origin))
 }
 
 /// A browser confirms with its client secret from another origin.
@@ -77,6 +80,20 @@ impl Refusal {
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         (self.0, Json(self.1)).into_response()
+    }
+}
+
+/// A JSON body; what is not one is refused like everything else.
+struct Sent<T>(T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Sent<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Refusal> {
+        match Json::<T>::from_request(request, state).await {
+            Ok(Json(body)) => Ok(Self(body)),
+            Err(rejection) => Err(Refusal::new(400, "parameter_unknown", &rejection.body_text())),
+        }
     }
 }
 
@@ -364,7 +381,7 @@ async fn read_switches(State(shared): State<Arc<Shared>>) -> Json<Switches> {
     Json(shared.switches().clone())
 }
 
-async fn set_switches(State(shared): State<Arc<Shared>>, Json(switches): Json<Switches>) -> Json<Switches> {
+async fn set_switches(State(shared): State<Arc<Shared>>, Sent(switches): Sent<Switches>) -> Json<Switches> {
     *shared.switches() = switches.clone();
     shared.events.notify_one();
     Json(switches)
@@ -380,7 +397,7 @@ struct Finish {
 async fn finish_intent(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
-    Json(finish): Json<Finish>,
+    Sent(finish): Sent<Finish>,
 ) -> Answer {
     let delay = shared.event_delay();
     let mut books = shared.books();
@@ -400,7 +417,7 @@ async fn finish_intent(
 async fn finish_refund(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
-    Json(finish): Json<Finish>,
+    Sent(finish): Sent<Finish>,
 ) -> Answer {
     let delay = shared.event_delay();
     let mut books = shared.books();
