@@ -23,6 +23,9 @@ pub fn plain(text: &str) -> (String, Option<String>) {
     if let Some((found, expected)) = mismatch.and_then(|rest| rest.rsplit_once(", expected ")) {
         return (format!("this must be {}, and is {}", wanted(expected), given(found)), None);
     }
+    if text.starts_with("invalid length ") && text.contains("expected struct ") {
+        return ("this must be an object, and is a list".to_owned(), None);
+    }
     if text.contains("invalid digit") || text.contains("cannot parse integer") || text.contains("number too ") {
         return ("this must be a whole number that fits".to_owned(), None);
     }

@@ -13,11 +13,12 @@ use domain::order::webhook::ProviderEvent;
 use domain::time::WallMs;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
+use ledger::cancellations::Progress;
 use ledger::payments::{BeginOutcome, BeginPayment, PaymentView, WebhookOutcome};
 use ledger::refunds::{RefundOrder, RefundOutcome};
 use ledger::tickets::Ticket;
 use ledger::wallets::{DeviceGrant, DeviceRemoval};
-use ledger::{LedgerError, Payments, Refunds, Tickets, Wallets};
+use ledger::{Cancellations, LedgerError, Payments, Refunds, Tickets, Wallets};
 use queue::leases::{Lease, Leases};
 use raft_store::client::{Client, ClientError, ClusterStatus, PublishError, WatchItem};
 
@@ -180,6 +181,10 @@ pub trait Books: Send + Sync + 'static {
     ) -> FromLedger<'_, DeviceRemoval>;
     /// An operator's refund of some seats of a booking, or of all that are live.
     fn request_refund(&self, order: RefundOrder) -> FromLedger<'_, RefundOutcome>;
+    /// An operator calls an event off.
+    fn cancel_event(&self, event: EventId, by: UserId, now: WallMs) -> FromLedger<'_, ()>;
+    /// How far that is.
+    fn cancellation(&self, event: EventId) -> FromLedger<'_, Progress>;
 }
 
 /// Run to the end, whatever becomes of who asked.
@@ -194,7 +199,7 @@ async fn to_the_end<T: Send + 'static>(
 
 impl<L> Books for L
 where
-    L: Payments + Tickets + Wallets + Refunds + Clone + Send + Sync + 'static,
+    L: Payments + Tickets + Wallets + Refunds + Cancellations + Clone + Send + Sync + 'static,
 {
     fn begin_payment(&self, request: BeginPayment) -> FromLedger<'_, BeginOutcome> {
         let ledger = self.clone();
@@ -237,5 +242,13 @@ where
     fn request_refund(&self, order: RefundOrder) -> FromLedger<'_, RefundOutcome> {
         let ledger = self.clone();
         Box::pin(to_the_end(async move { Refunds::request_refund(&ledger, &order).await }))
+    }
+    fn cancel_event(&self, event: EventId, by: UserId, now: WallMs) -> FromLedger<'_, ()> {
+        let ledger = self.clone();
+        Box::pin(to_the_end(async move { Cancellations::cancel_event(&ledger, event, &by, now).await }))
+    }
+    fn cancellation(&self, event: EventId) -> FromLedger<'_, Progress> {
+        let ledger = self.clone();
+        Box::pin(to_the_end(async move { Cancellations::cancellation(&ledger, event).await }))
     }
 }

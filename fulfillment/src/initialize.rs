@@ -17,10 +17,14 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::task::JoinSet;
 
-/// Attempts before an unavailable provider fails a payment.
+/// Attempts that reach a failing provider before the payment fails.
 const TRIES: u32 = 3;
-/// Pause before the second attempt; doubled after each.
-const BACKOFF_MS: u64 = 500;
+/// Pause before the second of them; doubled before the third, so that the three are spread over ten seconds.
+const BACKOFF_MS: u64 = 3_500;
+/// Pause before a provider that never took a payment is given it again.
+const RESEND_MS: u64 = 500;
+/// Pause before a provider that is not reached is tried again: as long as the payment has been waiting, within these.
+const REACH_AGAIN_MS: std::ops::RangeInclusive<u64> = 500..=10_000;
 /// Pause before a provider that left us in the dark is asked again.
 const ASK_AGAIN_MS: u64 = 30_000;
 /// Longest pause before it is asked again about a payment that was given up; until then as long as it has been lost.
@@ -34,8 +38,9 @@ pub struct Opening {
 
 impl Opening {
     /// Start opening what is due; returns before it is done. `tasks` holds what runs.
-    pub async fn start<L: Ledger, P: Provider>(
+    pub async fn start<S: Store, L: Ledger, P: Provider>(
         &self,
+        store: &S,
         ledger: &L,
         provider: &P,
         tasks: &mut JoinSet<()>,
@@ -49,10 +54,11 @@ impl Opening {
                 continue;
             }
             started += 1;
-            let (ledger, provider, running) = (ledger.clone(), provider.clone(), self.running.clone());
+            let (store, ledger, provider) = (store.clone(), ledger.clone(), provider.clone());
+            let running = self.running.clone();
             tasks.spawn(async move {
                 let payment = task.payment;
-                if let Err(error) = open(&ledger, &provider, task, now).await {
+                if let Err(error) = open(&store, &ledger, &provider, task, now).await {
                     tracing::warn!(%payment, %error, "a payment could not be opened yet");
                 }
                 running.lock().unwrap_or_else(PoisonError::into_inner).remove(&payment);
@@ -63,7 +69,8 @@ impl Opening {
 }
 
 /// Open one payment: step 2 and step 3.
-pub async fn open<L: Ledger, P: Provider>(
+pub async fn open<S: Store, L: Ledger, P: Provider>(
+    store: &S,
     ledger: &L,
     provider: &P,
     task: InitializeTask,
@@ -73,8 +80,8 @@ pub async fn open<L: Ledger, P: Provider>(
         payment: task.payment,
         amount: task.amount,
         currency: task.currency,
-        method: task.method,
-        token: task.token,
+        method: task.method.clone(),
+        token: task.token.clone(),
     };
     match provider.create_intent(&request).await {
         Ok(intent) => attach(ledger, task.payment, &intent, now).await,
@@ -88,8 +95,12 @@ pub async fn open<L: Ledger, P: Provider>(
             _ if now.0.saturating_sub(task.created_at.0) >= UNRESOLVED_MS => {
                 Ok(ledger.give_up(task.payment, "provider_unavailable", now).await?)
             }
-            Ok(None) => Ok(ledger.delay_initialize(task.payment, WallMs(now.0 + BACKOFF_MS)).await?),
-            Err(_) => Ok(ledger.delay_initialize(task.payment, WallMs(now.0 + ASK_AGAIN_MS)).await?),
+            Ok(None) => Ok(ledger.delay_initialize(task.payment, WallMs(now.0 + RESEND_MS), true).await?),
+            // It broke off and is gone: it may be back before the hold ends.
+            Err(ProviderError::Unreachable(_)) => {
+                Ok(ledger.delay_initialize(task.payment, reach_again(&task, now), true).await?)
+            }
+            Err(_) => Ok(ledger.delay_initialize(task.payment, WallMs(now.0 + ASK_AGAIN_MS), true).await?),
         },
         Err(ProviderError::Refused { code, intent: Some(intent), .. }) => {
             tracing::info!(payment = %task.payment, code, "declined");
@@ -105,15 +116,47 @@ pub async fn open<L: Ledger, P: Provider>(
                 give_up(ledger, provider, task.payment, &code, now).await
             }
         }
+        Err(error @ ProviderError::Unreachable(_)) => {
+            wait_for_provider(store, ledger, provider, &task, error, now).await
+        }
         Err(error) if task.tries + 1 < TRIES => {
             let retry_at = WallMs(now.0 + (BACKOFF_MS << task.tries));
-            ledger.delay_initialize(task.payment, retry_at).await?;
+            ledger.delay_initialize(task.payment, retry_at, true).await?;
             Err(error.into())
         }
         Err(error) => {
             tracing::warn!(payment = %task.payment, %error, "the provider is not available");
             give_up(ledger, provider, task.payment, "provider_unavailable", now).await
         }
+    }
+}
+
+fn reach_again(task: &InitializeTask, now: WallMs) -> WallMs {
+    let waited = now.0.saturating_sub(task.created_at.0);
+    WallMs(now.0 + waited.clamp(*REACH_AGAIN_MS.start(), *REACH_AGAIN_MS.end()))
+}
+
+/// The provider was not reached, so nothing was sent and nothing is lost: tried again for as long as there is something to
+/// pay for. The hold is extended meanwhile, within its fixed bound, and the fan is told that the payment is in progress.
+async fn wait_for_provider<S: Store, L: Ledger, P: Provider>(
+    store: &S,
+    ledger: &L,
+    provider: &P,
+    task: &InitializeTask,
+    error: ProviderError,
+    now: WallMs,
+) -> Result<(), StepError> {
+    // A store that does not answer says nothing about the hold.
+    let ended = store.live(&[task.reservation]).await.is_ok_and(|live| live.is_empty());
+    if !ended {
+        ledger.delay_initialize(task.payment, reach_again(task, now), false).await?;
+        return Err(error.into());
+    }
+    tracing::warn!(payment = %task.payment, %error, "the provider was not reached before the hold ended");
+    if task.tries == 0 {
+        Ok(ledger.fail_payment(task.payment, "provider_unavailable", now).await?)
+    } else {
+        give_up(ledger, provider, task.payment, "provider_unavailable", now).await
     }
 }
 

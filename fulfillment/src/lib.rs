@@ -4,6 +4,7 @@
 //! Every captured payment ends in tickets or in a full refund without a human: each step is due in the ledger until it
 //! is done, safe to repeat, and safe to stop anywhere.
 
+pub mod cancellation;
 pub mod consumers;
 pub mod feed;
 pub mod initialize;

@@ -9,7 +9,7 @@ use crate::provider::counted::Counted;
 use crate::settlement::{self, Extender};
 use crate::step::Done;
 use crate::store::Store;
-use crate::{Config, Parts, consumers, refunds, relay};
+use crate::{Config, Parts, cancellation, consumers, refunds, relay};
 use domain::time::WallMs;
 use ledger::Ledger;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -113,20 +113,23 @@ fn money<S: Store, L: Ledger, P: Provider>(
     parts: &Parts<S, L, P>,
 ) {
     let Parts { store, ledger, provider, .. } = parts.clone();
+    let opened = store.clone();
     let unhurried = config.poll_ms * UNHURRIED;
     let opening = Opening::default();
     let mut tasks = JoinSet::new();
-    workers.spawn(
-        host.clone().run("initialize", config.poll_ms, async move || {
-            opening.start(&ledger, &provider, &mut tasks, now()).await
-        }),
-    );
+    workers.spawn(host.clone().run("initialize", config.poll_ms, async move || {
+        opening.start(&opened, &ledger, &provider, &mut tasks, now()).await
+    }));
     let Parts { store: settling, ledger, .. } = parts.clone();
     workers.spawn(
         host.clone().run("settle", config.poll_ms, async move || settlement::settle(&settling, &ledger, now()).await),
     );
     let Parts { ledger, .. } = parts.clone();
     workers.spawn(host.clone().run("release", unhurried, async move || settlement::release(&store, &ledger).await));
+    let Parts { store, ledger, .. } = parts.clone();
+    workers.spawn(
+        host.clone().run("cancel", unhurried, async move || cancellation::carry_out(&store, &ledger, now()).await),
+    );
     let Parts { store, ledger, provider, .. } = parts.clone();
     workers.spawn(
         host.clone().run("ask", SLOW_MS, async move || initialize::ask(&store, &ledger, &provider, now()).await),

@@ -5,6 +5,7 @@
 //! a caller that never saw the answer, changes nothing and gives the same answer.
 
 pub mod audit;
+pub mod cancellations;
 pub mod catalogue;
 pub mod contract;
 mod error;
@@ -20,6 +21,7 @@ pub mod tickets;
 pub mod wallets;
 
 pub use audit::Audit;
+pub use cancellations::Cancellations;
 pub use catalogue::Catalogue;
 pub use error::LedgerError;
 pub use memory::Memory;
@@ -41,6 +43,7 @@ pub trait Ledger:
     Payments
     + Settlement
     + Refunds
+    + Cancellations
     + Tickets
     + Wallets
     + Outbox
@@ -58,6 +61,7 @@ impl<L> Ledger for L where
     L: Payments
         + Settlement
         + Refunds
+        + Cancellations
         + Tickets
         + Wallets
         + Outbox

@@ -117,7 +117,7 @@ pub struct InitializeTask {
     pub method: String,
     /// Present: confirm at once with it.
     pub token: Option<String>,
-    /// Attempts so far.
+    /// Attempts so far that may have reached the provider.
     pub tries: u32,
     /// When it began.
     pub created_at: WallMs,
@@ -197,8 +197,13 @@ pub trait Payments {
     /// Payments in INITIALIZING whose next try is due, oldest first.
     fn to_initialize(&self, now: WallMs, max: u32) -> impl Future<Output = Result<Vec<InitializeTask>>> + Send;
 
-    /// The provider did not answer properly: try again at `retry_at`.
-    fn delay_initialize(&self, payment: PaymentId, retry_at: WallMs) -> impl Future<Output = Result<()>> + Send;
+    /// The provider did not answer properly: try again at `retry_at`. Only what may have been `sent` counts as a try.
+    fn delay_initialize(
+        &self,
+        payment: PaymentId,
+        retry_at: WallMs,
+        sent: bool,
+    ) -> impl Future<Output = Result<()>> + Send;
 
     /// Step 3: the provider's reference; INITIALIZING becomes PENDING, and a later state stays as it is.
     fn attach_reference(

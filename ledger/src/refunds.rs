@@ -3,7 +3,7 @@
 use crate::Result;
 use domain::ids::{IdempotencyKey, PaymentId, RefundId, ReservationId, SeatRef, UserId};
 use domain::money::{Currency, Minor};
-use domain::order::refund::{RefundReport, RefundState};
+use domain::order::refund::{RefundReason, RefundReport, RefundState};
 use domain::time::WallMs;
 use std::future::Future;
 
@@ -48,6 +48,8 @@ pub struct RefundOrder {
     pub reservation: ReservationId,
     /// Which of its seats; none for all that are live.
     pub seats: Option<Vec<SeatRef>>,
+    /// Why, as the fan is told.
+    pub reason: RefundReason,
     /// Who asks.
     pub operator: UserId,
     /// The request's key: per operator, a repeated one is one refund.

@@ -83,7 +83,8 @@ pub trait Settlement {
         now: WallMs,
     ) -> impl Future<Output = Result<SettleOutcome>> + Send;
 
-    /// Step 6 after REFUND or UNKNOWN: REFUND_REQUIRED, refund row, `payment.refund_required`.
+    /// Step 6 after REFUND or UNKNOWN: REFUND_REQUIRED, refund row, `payment.refund_required`. Whatever the reason was, of a
+    /// cancelled event it is the cancellation.
     fn settle_refund(
         &self,
         payment: PaymentId,

@@ -7,10 +7,11 @@ use crate::body::Parsed;
 use crate::cart;
 use crate::error::HttpError;
 use crate::idempotency::{Keyed, fingerprint};
+use crate::ports::Books;
 use crate::router::AdminState;
 use crate::wire::admin::{
-    AdminEvents, Cluster, EventPlacementView, GroupView, PromotionUses, RefundAccepted, RefundRequest, ReplicaView,
-    SeatsToRefund, StatusRequest, WantedStatus,
+    AdminEvents, CancellationView, Cluster, EventPlacementView, GroupView, OrdersView, PromotionUses, RefundAccepted,
+    RefundRequest, ReplicaView, SeatsToRefund, StatusRequest, WantedStatus,
 };
 use crate::wire::problem::Problem;
 use crate::wire::wall_now;
@@ -18,8 +19,11 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use domain::ids::{PromotionCode, ReservationId, SeatRef};
+use domain::ids::{Partition, PromotionCode, ReservationId, SeatRef};
+use domain::inventory::EventRecord;
 use domain::inventory::record::EventStatus;
+use domain::order::refund::RefundReason;
+use ledger::cancellations::{Progress, Tally};
 use ledger::refunds::{RefundOrder, RefundOutcome};
 use raft_store::client::PublishError;
 use std::sync::Arc;
@@ -40,7 +44,8 @@ pub async fn events(
     Ok(Json(AdminEvents { events: summaries(events.values().map(Arc::as_ref)) }))
 }
 
-/// Open, close or cancel an event. Repeating it changes nothing.
+/// Open, close or cancel an event. Repeating it changes nothing. Cancelling is for good: holds end, every order is refunded
+/// and its tickets let nobody in; repeated, it says how far that is.
 #[utoipa::path(
     post, path = "/admin/events/{id}/status", tag = "admin", security(("operator" = [])),
     request_body = StatusRequest,
@@ -49,9 +54,11 @@ pub async fn events(
         ("Idempotency-Key" = String, Header, description = "A fresh one for each wish; the same one repeats it")
     ),
     responses(
-        (status = 204, description = "It is so"), (status = 400, body = Problem), (status = 401, body = Problem),
-        (status = 403, body = Problem), (status = 404, body = Problem), (status = 422, body = Problem),
-        (status = 503, body = Problem)
+        (status = 202, description = "Cancelled: what follows, and how far it is", body = CancellationView),
+        (status = 204, description = "It is open, or closed"), (status = 400, body = Problem), (status = 401, body = Problem),
+        (status = 403, body = Problem), (status = 404, body = Problem),
+        (status = 409, description = "EVENT_CANCELLED: it cannot be opened or closed any more", body = Problem),
+        (status = 422, body = Problem), (status = 503, body = Problem)
     )
 )]
 pub async fn set_status(
@@ -60,22 +67,54 @@ pub async fn set_status(
     Keyed(_repeating_changes_nothing): Keyed,
     At(text): At<String>,
     Parsed(request): Parsed<StatusRequest>,
-) -> Result<StatusCode, HttpError> {
+) -> Result<Response, HttpError> {
     let event = state.catalogue.event(event_id(&text)?).await?;
     let status = match request.status {
         WantedStatus::Open => EventStatus::Scheduled,
         WantedStatus::Closed => EventStatus::Closed,
         WantedStatus::Cancelled => EventStatus::Cancelled,
     };
+    if status == EventStatus::Cancelled {
+        // The ledger first: from here on it is owed, and fulfilment does the rest should this process die.
+        books(&state)?.cancel_event(event.id, operator.user.clone(), wall_now()).await?;
+    }
     state.catalogue.store().set_status(event.id, status).await.map_err(|error| match error {
         PublishError::Store(error) => error.into(),
+        PublishError::Refused { partition: Partition::Meta, .. } if status != EventStatus::Cancelled => {
+            let message = "This event is cancelled, for good: its orders are being refunded.";
+            HttpError::new(StatusCode::CONFLICT, "EVENT_CANCELLED", message)
+        }
         other => {
             tracing::error!(error = %other, "the store refused a change of status");
             HttpError::internal()
         }
     })?;
     tracing::info!(event = event.id.0, ?status, operator = %operator.user, "an operator changed an event");
-    Ok(StatusCode::NO_CONTENT)
+    if status != EventStatus::Cancelled {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
+    let progress = books(&state)?.cancellation(event.id).await?;
+    Ok((StatusCode::ACCEPTED, Json(cancellation(&event, &progress))).into_response())
+}
+
+fn cancellation(event: &EventRecord, progress: &Progress) -> CancellationView {
+    let view = |tally: Tally| OrdersView { orders: tally.orders, amount_cents: tally.amount.0 };
+    CancellationView {
+        event_id: event.id.0,
+        currency: event.currency.code().to_owned(),
+        holds_ended: progress.cancellation.as_ref().is_some_and(|cancellation| cancellation.holds_ended),
+        to_refund: view(progress.sold),
+        refunding: view(progress.refunding),
+        refunded: view(progress.refunded),
+        failed: view(progress.failed),
+    }
+}
+
+fn books(state: &AdminState) -> Result<&dyn Books, HttpError> {
+    state
+        .ledger
+        .as_deref()
+        .ok_or_else(|| HttpError::unavailable("LEDGER_UNAVAILABLE", "This listener was started without a ledger.", 60))
 }
 
 /// How often a promotion is used now.
@@ -92,7 +131,7 @@ pub async fn promotion_uses(
     Operator(_operator): Operator,
     At((event, code)): At<(String, String)>,
 ) -> Result<Json<PromotionUses>, HttpError> {
-    let code: PromotionCode = id(&code, "promotion")?;
+    let code = PromotionCode::typed(&code).map_err(|_| HttpError::not_found("promotion"))?;
     let event = state.catalogue.event(event_id(&event)?).await?;
     let known = state.catalogue.store().placement().await?;
     if known.events.get(&event.id).is_none_or(|placement| !placement.promotions.contains(&code)) {
@@ -161,14 +200,13 @@ pub async fn refund(
     At(text): At<String>,
     Parsed(request): Parsed<RefundRequest>,
 ) -> Result<Response, HttpError> {
-    let ledger = state.ledger.as_ref().ok_or_else(|| {
-        HttpError::unavailable("LEDGER_UNAVAILABLE", "This listener was started without a ledger.", 60)
-    })?;
+    let ledger = books(&state)?;
     let reservation: ReservationId = id(&text, "reservation")?;
     let path = format!("/admin/orders/{reservation}/refund");
     let order = RefundOrder {
         reservation,
         seats: seats_to_refund(&state, reservation, &request.seats).await?,
+        reason: RefundReason::Operator,
         operator: operator.user.clone(),
         key,
         fingerprint: hex::encode(fingerprint(&Method::POST, &path, &request)),

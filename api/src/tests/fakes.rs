@@ -168,6 +168,10 @@ impl Store for FakeStore {
     }
     fn set_status(&self, _: EventId, status: EventStatus) -> BoxFuture<'_, Result<(), PublishError>> {
         let mut event = self.event.lock().expect("a lock");
+        if event.status == EventStatus::Cancelled && status != EventStatus::Cancelled {
+            let reason = "event 1 is cancelled, for good".to_owned();
+            return Box::pin(ready(Err(PublishError::Refused { partition: Partition::Meta, reason })));
+        }
         (event.status, event.version) = (status, event.version + 1);
         drop(event);
         self.write_rules();

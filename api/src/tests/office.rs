@@ -75,13 +75,36 @@ async fn a_closed_event_grants_nothing_until_it_is_opened() {
 }
 
 #[tokio::test]
+async fn a_cancelled_event_stays_cancelled_and_says_how_far_it_is() {
+    let shop = Shop::with(crate::Config { catalogue_refresh_ms: 0, ..crate::Config::default() });
+    let set = async |status: &str, key: &str| {
+        office(&shop, "POST", "/admin/events/1/status", key, &json!({"status": status})).await
+    };
+    let none = json!({"orders": 0, "amount_cents": 0});
+    for key in ["a", "b"] {
+        let answer = set("cancelled", key).await;
+        assert_eq!(answer.status, 202, "{}", answer.json());
+        let progress = json!({
+            "event_id": 1, "currency": "EUR", "holds_ended": false, "to_refund": none, "refunding": none,
+            "refunded": none, "failed": none,
+        });
+        assert_eq!(answer.json(), progress);
+    }
+    assert_eq!(get(&shop, "/api/v1/events/1").await.json()["status"], "cancelled");
+    for status in ["open", "closed"] {
+        assert_eq!(set(status, status).await.problem(), (409, "EVENT_CANCELLED".to_owned()));
+    }
+    assert_eq!(get(&shop, "/api/v1/events/1").await.json()["status"], "cancelled");
+}
+
+#[tokio::test]
 async fn operators_see_promotions_and_the_cluster_and_refund_only_what_was_booked() {
     let shop = Shop::open();
     let pass = shop.admit("alice");
-    let body = json!({"event_id": 1, "seats": [seat("1", "1")], "promotion": "EARLY"}).to_string();
+    let body = json!({"event_id": 1, "seats": [seat("1", "1")], "promotion": " early"}).to_string();
     let extra = [("idempotency-key", "k"), ("x-queue-token", pass.as_str())];
     let id = id_of(&ask(&shop, "POST", "/api/v1/reservations", "alice", &extra, &body).await);
-    let uses = office(&shop, "GET", "/admin/events/1/promotions/EARLY", "-", &json!({})).await.json();
+    let uses = office(&shop, "GET", "/admin/events/1/promotions/Early", "-", &json!({})).await.json();
     assert_eq!(uses, json!({"code": "EARLY", "uses": 1, "reservations": [id]}));
     let unknown = office(&shop, "GET", "/admin/events/1/promotions/NONE", "-", &json!({})).await;
     assert_eq!(unknown.problem().0, 404);

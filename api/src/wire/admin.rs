@@ -28,8 +28,36 @@ pub enum WantedStatus {
     Open,
     /// No new hold; what is held may still be paid.
     Closed,
-    /// Called off.
+    /// Called off, for good.
     Cancelled,
+}
+
+/// How far the cancellation of an event is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CancellationView {
+    /// The event.
+    pub event_id: u32,
+    /// Of every amount here.
+    pub currency: String,
+    /// Whether every hold has ended.
+    pub holds_ended: bool,
+    /// Orders whose refund is owed and not begun.
+    pub to_refund: OrdersView,
+    /// Refunds on their way.
+    pub refunding: OrdersView,
+    /// Refunds that arrived.
+    pub refunded: OrdersView,
+    /// Refunds that the provider could not make: an operator must.
+    pub failed: OrdersView,
+}
+
+/// So many orders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct OrdersView {
+    /// How many.
+    pub orders: u64,
+    /// Together, in minor units.
+    pub amount_cents: i64,
 }
 
 /// `POST /admin/events/{id}/blocks`: keep seats back. They are one claim each, ended only by their release.

@@ -97,7 +97,10 @@ impl Catalogue {
             return Outcome::Invalid("the number of buckets is fixed: records live where it says".into());
         }
         let version = known.map_or(event.version, |known| event.version.max(known.record.version + 1));
-        let record = EventRecord { version, ..event.clone() };
+        // What is called off stays so: its orders are being refunded.
+        let cancelled = known.is_some_and(|known| known.record.status == EventStatus::Cancelled);
+        let status = if cancelled { EventStatus::Cancelled } else { event.status };
+        let record = EventRecord { version, status, ..event.clone() };
         match self.placement.events.get_mut(&event.id) {
             Some(placed) => {
                 placed.sections = record.sections.iter().map(|section| section.id).collect();
@@ -135,6 +138,9 @@ impl Catalogue {
         let Some(listed) = self.events.get_mut(&event) else {
             return Outcome::Invalid(format!("there is no event {event}"));
         };
+        if listed.record.status == EventStatus::Cancelled && status != EventStatus::Cancelled {
+            return Outcome::Invalid(format!("event {event} is cancelled, for good"));
+        }
         if listed.record.status != status {
             listed.record.status = status;
             listed.record.version += 1;

@@ -85,6 +85,8 @@ pub enum RefundReason {
     WrongAmount,
     /// The ledger already has a live booking of a seat: its own second check refused the sale.
     SeatTaken,
+    /// The event was called off.
+    EventCancelled,
     /// An operator decided.
     Operator,
     /// It was given back at the provider, without us.
@@ -98,6 +100,7 @@ impl RefundReason {
             Self::TooLate => "too_late",
             Self::WrongAmount => "wrong_amount",
             Self::SeatTaken => "seat_taken",
+            Self::EventCancelled => "event_cancelled",
             Self::Operator => "operator",
             Self::AtProvider => "at_provider",
         }

@@ -96,6 +96,21 @@ fn an_older_publication_changes_nothing_and_a_change_of_status_survives_it() {
 }
 
 #[test]
+fn a_cancelled_event_stays_cancelled() {
+    let mut world = world();
+    let first = record(&plans());
+    publish(&mut world, first.clone(), &[]);
+    let becomes = |status| Meta::SetStatus { event: EVENT, status };
+    assert_eq!(ask(&mut world, becomes(EventStatus::Cancelled)), Outcome::Done);
+    for status in [EventStatus::Scheduled, EventStatus::Closed] {
+        assert!(matches!(ask(&mut world, becomes(status)), Outcome::Invalid(why) if why.contains("for good")));
+    }
+    assert_eq!(ask(&mut world, becomes(EventStatus::Cancelled)), Outcome::Done, "repeated, it changes nothing");
+    assert_eq!(publish(&mut world, EventRecord { version: 9, ..first }, &[]), Outcome::Done);
+    assert_eq!((published(&world).status, published(&world).version), (EventStatus::Cancelled, 9));
+}
+
+#[test]
 fn nonsense_is_not_published() {
     let mut world = world();
     let good = record(&plans());

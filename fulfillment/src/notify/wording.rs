@@ -61,6 +61,7 @@ fn failed(notice: &Notice) -> String {
 
 fn refund(notice: &Notice) -> String {
     let why = match notice.payload["reason"].as_str() {
+        Some("event_cancelled") => "The event is cancelled, and your seats with it; tickets for it let nobody in.",
         Some("too_late") => "Your payment reached us after the seats had been given back.",
         Some("wrong_amount") => "The amount that was charged is not the price of your order.",
         Some("seat_taken") => "We could not give you these seats.",

@@ -1,6 +1,7 @@
 //! The contract that both twins keep, as checks that take any ledger. Each works on an event of its own, so that they
 //! can share a database; each panics with what a user would see go wrong.
 
+mod cancelling;
 mod effects;
 mod money;
 mod paying;
@@ -14,6 +15,7 @@ use crate::settlement::SettleOutcome;
 use domain::ids::{Bucket, EventId, PaymentId, ReservationId, SeatIndex, SeatRef, SectionId, UserId};
 use domain::inventory::record::QuotedSeat;
 use domain::money::{Currency, Minor};
+use domain::order::refund::RefundReason;
 use domain::order::webhook::{ProviderEvent, ProviderFact};
 use domain::time::WallMs;
 
@@ -36,6 +38,7 @@ pub async fn run_all<L: Ledger>(ledger: &L) {
     refunding::a_part_given_back_elsewhere_is_a_task_for_an_operator(ledger).await;
     refunding::everything_given_back_elsewhere_frees_the_seats(ledger).await;
     refunding::seats_are_refunded_once(ledger).await;
+    cancelling::a_cancelled_event_owes_each_order_one_refund(ledger).await;
     effects::tickets_are_issued_once(ledger).await;
     effects::facts_travel_in_order_and_once(ledger).await;
     effects::a_message_is_retried_then_kept(ledger).await;
@@ -149,6 +152,7 @@ impl<'a, L: Ledger> Order<'a, L> {
         RefundOrder {
             reservation: self.reservation,
             seats: seats.map(<[SeatRef]>::to_vec),
+            reason: RefundReason::Operator,
             operator: format!("operator-{}", self.payment).parse().expect("a user id"),
             key: key.parse().expect("a key"),
             fingerprint: format!("{seats:?}"),

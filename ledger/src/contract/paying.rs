@@ -24,9 +24,16 @@ pub(super) async fn a_repeated_request_is_one_payment<L: Ledger>(ledger: &L) {
     assert_eq!(ledger.begin_payment(&other).await.expect("begin"), BeginOutcome::KeyReused);
     let waiting = ledger.to_initialize(NOW, 1_000).await.expect("read");
     assert_eq!(waiting.iter().filter(|task| task.reservation == order.reservation).count(), 1);
-    ledger.delay_initialize(order.payment, later(500)).await.expect("delay");
+    ledger.delay_initialize(order.payment, later(500), false).await.expect("delay");
     let waiting = ledger.to_initialize(NOW, 1_000).await.expect("read");
     assert!(waiting.iter().all(|task| task.payment != order.payment), "it was asked to wait");
+    let tries = async || {
+        let due = ledger.to_initialize(later(500), 1_000).await.expect("read");
+        due.iter().find(|task| task.payment == order.payment).map(|task| task.tries)
+    };
+    assert_eq!(tries().await, Some(0), "nothing was sent");
+    ledger.delay_initialize(order.payment, later(500), true).await.expect("delay");
+    assert_eq!(tries().await, Some(1));
 }
 
 pub(super) async fn a_reservation_has_one_open_payment<L: Ledger>(ledger: &L) {

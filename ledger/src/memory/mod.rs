@@ -1,6 +1,7 @@
 //! The memory twin of the ledger, for simulation: the same promises, kept by one lock. No clock, no randomness, no I/O,
 //! so that a run is replayed by its seed.
 
+mod cancellations;
 mod effects;
 mod money;
 mod payments;
@@ -8,6 +9,7 @@ mod reads;
 mod settlement;
 mod wallets;
 
+use crate::cancellations::Cancellation;
 use crate::catalogue::Publication;
 use crate::notices::{Incident, Notice};
 use crate::outbox::{OutboxMessage, consumers_of};
@@ -43,6 +45,7 @@ struct State {
     tickets: BTreeMap<TicketId, Ticket>,
     devices: BTreeMap<TicketId, BTreeMap<String, wallets::Device>>,
     refunds: BTreeMap<RefundId, Refund>,
+    cancellations: BTreeMap<EventId, Cancellation>,
     outbox: BTreeMap<u64, Fact>,
     facts: u64,
     deliveries: BTreeSet<(String, u64)>,

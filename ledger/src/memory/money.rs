@@ -241,7 +241,7 @@ impl State {
     }
 
     fn request(&mut self, order: &RefundOrder) -> RefundOutcome {
-        let RefundOrder { reservation, seats, operator, key, fingerprint, now } = order.clone();
+        let RefundOrder { reservation, seats, reason, operator, key, fingerprint, now } = order.clone();
         for (id, refund) in &self.refunds {
             if let Some((by, under, content)) = &refund.request
                 && (by, under) == (&operator, &key)
@@ -263,7 +263,7 @@ impl State {
             self.step(id, PaymentFact::FullRefundRequested);
         }
         let currency = self.payments[&id].view.currency;
-        let refund = self.owe(id, (amount, currency), RefundReason::Operator, Some(ended), now);
+        let refund = self.owe(id, (amount, currency), reason, Some(ended), now);
         self.refunds.entry(refund).and_modify(|row| row.request = Some((operator, key, fingerprint)));
         RefundOutcome::Requested(refund)
     }

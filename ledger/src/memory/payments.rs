@@ -50,11 +50,11 @@ impl Payments for Memory {
         Ok(due.into_iter().take(max as usize).map(task).collect())
     }
 
-    async fn delay_initialize(&self, payment: PaymentId, retry_at: WallMs) -> Result<()> {
+    async fn delay_initialize(&self, payment: PaymentId, retry_at: WallMs, sent: bool) -> Result<()> {
         let mut state = self.state();
         let waiting = state.payments.get_mut(&payment).filter(|p| p.view.state == PaymentState::Initializing);
         if let Some(payment) = waiting {
-            payment.tries += 1;
+            payment.tries += u32::from(sent);
             payment.due_at = retry_at;
         }
         Ok(())

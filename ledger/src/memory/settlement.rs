@@ -113,6 +113,8 @@ impl State {
             Step::Impossible => SettleOutcome::NotCaptured,
             Step::Stay => self.decided(id),
             Step::To(_) => {
+                let cancelled = self.cancellations.contains_key(&payment.view.reservation.event);
+                let reason = if cancelled { RefundReason::EventCancelled } else { reason };
                 self.step(id, PaymentFact::JudgedRefund);
                 self.decide_refund(id, reason, now);
                 SettleOutcome::Refunding

@@ -4,6 +4,7 @@
 //! the poisoned connection on). No operation acquires a second connection while it holds one.
 
 mod audit;
+mod cancellations;
 mod catalogue;
 mod events;
 mod notices;

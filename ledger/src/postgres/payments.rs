@@ -77,13 +77,14 @@ impl Payments for Postgres {
         found.iter().map(task).collect()
     }
 
-    async fn delay_initialize(&self, payment: PaymentId, retry_at: WallMs) -> Result<()> {
+    async fn delay_initialize(&self, payment: PaymentId, retry_at: WallMs, sent: bool) -> Result<()> {
         transaction!(self, |connection| {
             sqlx::query(
-                "UPDATE payments SET tries = tries + 1, due_at_ms = $2 WHERE id = $1 AND state = 'INITIALIZING'",
+                "UPDATE payments SET tries = tries + $3, due_at_ms = $2 WHERE id = $1 AND state = 'INITIALIZING'",
             )
             .bind(payment.to_string())
             .bind(ms(retry_at))
+            .bind(i32::from(sent))
             .execute(connection)
             .await
             .map_err(error)?;

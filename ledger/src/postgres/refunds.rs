@@ -169,7 +169,7 @@ async fn request(connection: &mut PgConnection, order: &RefundOrder) -> Result<R
         set_state(connection, &locked, PaymentFact::FullRefundRequested).await?;
     }
     let currency = locked.view.currency;
-    let refund = NewRefund { amount, currency, reason: RefundReason::Operator, seats: Some(ended) };
+    let refund = NewRefund { amount, currency, reason: order.reason, seats: Some(ended) };
     let id = owe(connection, &locked, &refund, now).await?;
     sqlx::query("UPDATE refunds SET requested_by = $2, request_key = $3, request_fingerprint = $4 WHERE id = $1")
         .bind(id.to_string())

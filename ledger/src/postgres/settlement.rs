@@ -3,7 +3,7 @@
 use super::payments::{self, Locked};
 use super::refunds;
 use super::rows::{get, minor, ms, parsed};
-use super::{Postgres, error, notices, outbox, transaction};
+use super::{Postgres, cancellations, error, notices, outbox, transaction};
 use crate::settlement::{CapturedPayment, Ending, FeedNote, ReleaseTask, SettleOutcome, Settlement};
 use crate::{LedgerError, Result, outbox as topics};
 use domain::ids::PaymentId;
@@ -220,6 +220,8 @@ async fn settle_refund(
             let amount = Minor(locked.captured.unwrap_or_default());
             let currency = locked.captured_currency.as_deref().unwrap_or_default();
             let currency = currency.parse().map_err(LedgerError::inconsistent)?;
+            let cancelled = cancellations::is_cancelled(connection, locked.event).await?;
+            let reason = if cancelled { RefundReason::EventCancelled } else { reason };
             refunds::decide_refund(connection, &locked, (amount, currency), reason, now).await?;
             Ok(SettleOutcome::Refunding)
         }

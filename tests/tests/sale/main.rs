@@ -4,6 +4,7 @@ mod audits;
 mod bad_input;
 mod bench;
 mod browser;
+mod cancelling;
 mod crash;
 mod demo;
 mod faults;

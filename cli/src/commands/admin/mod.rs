@@ -80,6 +80,9 @@ enum Task {
         /// What it becomes
         #[arg(value_enum)]
         status: event::Become,
+        /// Cancel it: refund every order, for good
+        #[arg(long)]
+        yes: bool,
     },
 }
 
@@ -111,7 +114,7 @@ pub async fn run(arguments: AdminArguments) -> Result<ExitCode> {
         Task::Restore(task) => restore::restore(&desk, &task).await?,
         Task::Rebuild(task) => restore::from_ledger(&desk, &task).await?,
         Task::Certs(_) => {}
-        Task::Event { event, status } => event::run(&desk, event, status).await?,
+        Task::Event { event, status, yes } => return event::run(&desk, event, status, yes).await,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -5,9 +5,10 @@ use super::{Desk, now};
 use anyhow::{Context, Result, bail, ensure};
 use domain::ids::{EventId, Partition};
 use domain::inventory::rebuild::{Rebuilt, Sources, rebuild};
+use domain::inventory::record::EventStatus;
 use domain::inventory::{Answer, EventRecord, Group, Query};
 use ledger::catalogue::Publication;
-use ledger::{Audit, Catalogue};
+use ledger::{Audit, Cancellations, Catalogue};
 use raft_store::backup;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -89,7 +90,11 @@ async fn prepare(
     // The backup's record has what operators have changed since it was published, such as closing it.
     let same_plan = |record: &&EventRecord| record.plan_version == publication.event.plan_version;
     let known = backed_up.get(&publication.event.id).filter(same_plan);
-    let event = known.cloned().unwrap_or_else(|| publication.event.clone());
+    let mut event = known.cloned().unwrap_or_else(|| publication.event.clone());
+    // The copy may be older than the cancellation, which is for good.
+    if desk.ledger.cancellation(event.id).await.context("the ledger's cancellations")?.cancellation.is_some() {
+        event.status = EventStatus::Cancelled;
+    }
     let promotions: Vec<_> = publication.promotions.iter().map(|p| (p.code.clone(), p.discount_bps, p.cap)).collect();
     let sources = Sources {
         event: &event,

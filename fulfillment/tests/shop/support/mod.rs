@@ -15,6 +15,7 @@ use domain::ids::{PaymentId, ReservationId};
 use domain::inventory::ReservationView;
 use domain::money::Currency;
 use domain::order::payment::PaymentStatus;
+use domain::order::refund::RefundReason;
 use domain::order::webhook;
 use domain::time::WallMs;
 use fulfillment::feed::Feed;
@@ -22,7 +23,7 @@ use fulfillment::initialize::{self, open};
 use fulfillment::notify::{FileSink, Notifier};
 use fulfillment::provider::simulator::{self, SimulatorConfig};
 use fulfillment::provider::stripe::{Stripe, StripeConfig};
-use fulfillment::{consumers, refunds, relay, settlement};
+use fulfillment::{cancellation, consumers, refunds, relay, settlement};
 use ledger::catalogue::Publication;
 use ledger::payments::{BeginOutcome, BeginPayment, SeatLine, WebhookOutcome};
 use ledger::refunds::{RefundOrder, RefundOutcome};
@@ -152,6 +153,7 @@ impl Shop {
         for _ in 0..2 {
             self.money(at).await;
             settlement::release(&self.store, &self.relay).await.unwrap();
+            cancellation::carry_out(&self.store, &self.relay, at).await.unwrap();
             let _later = refunds::send(&self.relay, &self.provider, at).await;
             refunds::return_seats(&self.store, &self.relay, at).await.unwrap();
             relay::relay(&self.relay, at).await.unwrap();
@@ -168,6 +170,7 @@ impl Shop {
         let order = RefundOrder {
             reservation,
             seats: None,
+            reason: RefundReason::Operator,
             operator: "operator".parse().unwrap(),
             key: format!("{key}-{reservation}").parse().unwrap(),
             fingerprint: "all".into(),
@@ -179,7 +182,7 @@ impl Shop {
     /// Opening, asking and settling once.
     pub async fn money(&self, at: WallMs) {
         for task in self.relay.to_initialize(at, 100).await.unwrap() {
-            let _tried_again = open(&self.relay, &self.provider, task, at).await;
+            let _tried_again = open(&self.store, &self.relay, &self.provider, task, at).await;
         }
         let _later = initialize::ask(&self.store, &self.relay, &self.provider, at).await;
         let _later = settlement::settle(&self.store, &self.relay, at).await.unwrap();
@@ -190,11 +193,11 @@ impl Shop {
         self.until_at(payment, status, 0).await;
     }
 
-    /// The same, `ahead_ms` in the future.
+    /// The same, `ahead_ms` in the future, where time goes faster.
     pub async fn until_at(&self, payment: PaymentId, status: PaymentStatus, ahead_ms: u64) {
         let deadline = Instant::now() + DEADLINE;
-        loop {
-            self.pass(WallMs(now().0 + ahead_ms)).await;
+        for round in 0.. {
+            self.pass(WallMs(now().0 + ahead_ms + round * ahead_ms / 50)).await;
             let view = self.buy.payment(payment).await.unwrap().unwrap();
             if view.status() == status {
                 return;

@@ -80,6 +80,18 @@ fn record(currency: Currency) -> EventRecord {
     }
 }
 
+fn rules(version: u64, currency: Currency, status: EventStatus) -> Spec {
+    Spec::Checkouts(CheckoutRules {
+        version,
+        currency,
+        hold_ttl_ms: HOLD_MS,
+        user_limit: 6,
+        on_sale_at: WallMs(0),
+        status,
+        incarnation: 0,
+    })
+}
+
 impl TestStore {
     pub fn new(currency: Currency) -> Self {
         let record = record(currency);
@@ -89,15 +101,7 @@ impl TestStore {
         let price = PriceRule { base: PRICE, dynamic: false, event_starts_at: record.starts_at };
         let seats = Spec::Seats { plan: plan(), price };
         assert_eq!(store.apply(section(), Command::Manage(Manage::Create(Box::new(seats)))), Outcome::Done);
-        let rules = Spec::Checkouts(CheckoutRules {
-            version: 1,
-            currency,
-            hold_ttl_ms: HOLD_MS,
-            user_limit: 6,
-            on_sale_at: WallMs(0),
-            status: EventStatus::Scheduled,
-            incarnation: 0,
-        });
+        let rules = rules(1, currency, EventStatus::Scheduled);
         assert_eq!(store.apply(bucket(), Command::Manage(Manage::Create(Box::new(rules)))), Outcome::Done);
         store
     }
@@ -188,6 +192,21 @@ impl Store for TestStore {
 
     async fn refund(&self, refund: RefundId, reservation: ReservationId, seats: Vec<SeatRef>) -> FromStore<Outcome> {
         self.checkout(Checkout::Refund { refund, reservation, seats })
+    }
+
+    async fn call_off(&self, event: EventId) -> FromStore<()> {
+        let cancel = Meta::SetStatus { event, status: EventStatus::Cancelled };
+        assert_eq!(self.apply(Partition::Meta, Command::Meta(cancel)), Outcome::Done);
+        let rules = rules(2, self.record.currency, EventStatus::Cancelled);
+        assert_eq!(self.apply(bucket(), Command::Manage(Manage::Create(Box::new(rules)))), Outcome::Done);
+        Ok(())
+    }
+
+    async fn holds(&self, _event: EventId) -> FromStore<Vec<ReservationId>> {
+        match self.query(&bucket(), &Query::Records) {
+            Answer::Records(views) => Ok(views.iter().filter(|v| !v.status.is_terminal()).map(|v| v.id).collect()),
+            other => Err(ClientError::Protocol(format!("{other:?}"))),
+        }
     }
 
     async fn live(&self, reservations: &[ReservationId]) -> FromStore<Vec<ReservationId>> {
