@@ -52,7 +52,9 @@ async fn is_listed_again(sale: &Sale) -> Result<()> {
 /// Somebody who was not there before can hold these seats.
 async fn still_sells(sale: &Sale, name: &str, row: &str) -> Result<()> {
     let fan = sale.fan(name);
-    let pass = sale.pass(&fan).await?;
+    // The waiting room, too, has seen a store without events, and looks again.
+    let joins = || async { sale.pass(&fan).await };
+    let pass = eventually("the waiting room knows the event again", Duration::from_secs(60), joins).await?;
     eventually("a free seat can be held", Duration::from_secs(60), || async {
         fan.hold(1, &sale.row("Block 1", row, 1..=2), &pass, "after").await?.expect(201).map(|_| ())
     })
