@@ -4,6 +4,7 @@
 use crate::step::{Done, StepError, each};
 use crate::store::Store;
 use domain::ids::IdempotencyKey;
+use domain::inventory::record::EventStatus;
 use domain::order::refund::RefundReason;
 use domain::time::WallMs;
 use ledger::Ledger;
@@ -25,8 +26,12 @@ pub async fn carry_out<S: Store, L: Ledger>(store: &S, ledger: &L, now: WallMs) 
 
 async fn end_holds<S: Store, L: Ledger>(store: S, ledger: L, cancellation: Cancellation) -> Result<(), StepError> {
     let event = cancellation.event;
-    // The operator's command says so too; it may have died before it did.
-    store.call_off(event).await?;
+    // Closing the sale is the operator's to do, and was done before the ledger heard of it. Were it not so, a hold could
+    // begin after the last one was ended.
+    let closed = store.events().await?.iter().any(|known| known.id == event && known.status == EventStatus::Cancelled);
+    if !closed {
+        return Err(StepError::Impossible(format!("event {event} is cancelled in the ledger and not in the store")));
+    }
     let holds = store.holds(event).await?;
     if holds.is_empty() {
         tracing::info!(%event, "no hold of a cancelled event is left");

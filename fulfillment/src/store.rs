@@ -1,10 +1,9 @@
 //! What fulfilment asks of the inventory store, as a trait, so that the same settlement runs in simulation.
 
 use domain::ids::{Bucket, EventId, Partition, PaymentId, RefundId, ReservationId, SeatRef};
-use domain::inventory::record::EventStatus;
 use domain::inventory::{EventRecord, FeedEntry, Outcome};
 use domain::money::{Currency, Minor};
-use raft_store::client::{Client, ClientError, PublishError};
+use raft_store::client::{Client, ClientError};
 use std::future::Future;
 
 /// An answer of the store, some time. A time-out means unknown; every command may be repeated.
@@ -35,9 +34,6 @@ pub trait Store: Clone + Send + Sync + 'static {
         reservation: ReservationId,
         seats: Vec<SeatRef>,
     ) -> impl Future<Output = FromStore<Outcome>> + Send;
-
-    /// The event is called off, for good: nothing of it can be held any more.
-    fn call_off(&self, event: EventId) -> impl Future<Output = FromStore<()>> + Send;
 
     /// Reservations of fans that are not terminal.
     fn holds(&self, event: EventId) -> impl Future<Output = FromStore<Vec<ReservationId>>> + Send;
@@ -87,13 +83,6 @@ impl Store for Client {
 
     async fn refund(&self, refund: RefundId, reservation: ReservationId, seats: Vec<SeatRef>) -> FromStore<Outcome> {
         Client::refund(self, refund, reservation, seats).await
-    }
-
-    async fn call_off(&self, event: EventId) -> FromStore<()> {
-        Client::set_status(self, event, EventStatus::Cancelled).await.map_err(|error| match error {
-            PublishError::Store(error) => error,
-            refused => ClientError::Invalid(refused.to_string()),
-        })
     }
 
     async fn holds(&self, event: EventId) -> FromStore<Vec<ReservationId>> {

@@ -74,10 +74,6 @@ pub async fn set_status(
         WantedStatus::Closed => EventStatus::Closed,
         WantedStatus::Cancelled => EventStatus::Cancelled,
     };
-    if status == EventStatus::Cancelled {
-        // The ledger first: from here on it is owed, and fulfilment does the rest should this process die.
-        books(&state)?.cancel_event(event.id, operator.user.clone(), wall_now()).await?;
-    }
     state.catalogue.store().set_status(event.id, status).await.map_err(|error| match error {
         PublishError::Store(error) => error.into(),
         PublishError::Refused { partition: Partition::Meta, .. } if status != EventStatus::Cancelled => {
@@ -93,6 +89,9 @@ pub async fn set_status(
     if status != EventStatus::Cancelled {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
+    // The store first: once nothing can be held any more, what the ledger owes is all that there will be. Until this is
+    // answered the operator repeats it.
+    books(&state)?.cancel_event(event.id, operator.user.clone(), wall_now()).await?;
     let progress = books(&state)?.cancellation(event.id).await?;
     Ok((StatusCode::ACCEPTED, Json(cancellation(&event, &progress))).into_response())
 }

@@ -32,6 +32,7 @@ async fn a_cancelled_event_gives_everything_back_once() {
     shop.delivered().await;
 
     let olga: UserId = "olga".parse().unwrap();
+    shop.store.call_off(EVENT);
     shop.owner.cancel_event(EVENT, &olga, now()).await.unwrap();
     for _ in 0..3 {
         let (store, ledger) = (shop.store.clone(), shop.relay.clone());

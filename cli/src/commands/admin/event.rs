@@ -51,10 +51,11 @@ async fn cancel(desk: &Desk, event: &EventRecord, yes: bool) -> Result<ExitCode>
         println!("Nothing has been done. To do it, repeat this with --yes.");
         return Ok(ExitCode::FAILURE);
     }
-    // The ledger first: from here on it is owed, and fulfilment does the rest should this process die.
+    // The store first: once nothing can be held any more, what the ledger owes is all that there will be, and fulfilment
+    // carries it out. A command that died before its last line is repeated.
     let operator: UserId = "encore-admin".parse().context("an operator's name")?;
-    desk.ledger.cancel_event(id, &operator, now()).await.context("the ledger")?;
     desk.store.set_status(id, EventStatus::Cancelled).await.context("the store")?;
+    desk.ledger.cancel_event(id, &operator, now()).await.context("the ledger")?;
     let Progress { cancellation, sold, refunding, refunded, failed } =
         desk.ledger.cancellation(id).await.context("the ledger")?;
     let holds_ended = cancellation.is_some_and(|cancellation| cancellation.holds_ended);

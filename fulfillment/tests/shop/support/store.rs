@@ -127,6 +127,14 @@ impl TestStore {
         self.apply_after(ms % 1_000, Vec::new());
     }
 
+    /// The operator's part of calling the event off.
+    pub fn call_off(&self, event: EventId) {
+        let cancel = Meta::SetStatus { event, status: EventStatus::Cancelled };
+        assert_eq!(self.apply(Partition::Meta, Command::Meta(cancel)), Outcome::Done);
+        let rules = rules(2, self.record.currency, EventStatus::Cancelled);
+        assert_eq!(self.apply(bucket(), Command::Manage(Manage::Create(Box::new(rules)))), Outcome::Done);
+    }
+
     /// Hold so many places.
     pub fn hold(&self, user: &UserId, count: u32) -> ReservationView {
         let begin = Begin {
@@ -194,14 +202,6 @@ impl Store for TestStore {
         self.checkout(Checkout::Refund { refund, reservation, seats })
     }
 
-    async fn call_off(&self, event: EventId) -> FromStore<()> {
-        let cancel = Meta::SetStatus { event, status: EventStatus::Cancelled };
-        assert_eq!(self.apply(Partition::Meta, Command::Meta(cancel)), Outcome::Done);
-        let rules = rules(2, self.record.currency, EventStatus::Cancelled);
-        assert_eq!(self.apply(bucket(), Command::Manage(Manage::Create(Box::new(rules)))), Outcome::Done);
-        Ok(())
-    }
-
     async fn holds(&self, _event: EventId) -> FromStore<Vec<ReservationId>> {
         match self.query(&bucket(), &Query::Records) {
             Answer::Records(views) => Ok(views.iter().filter(|v| !v.status.is_terminal()).map(|v| v.id).collect()),
@@ -221,7 +221,10 @@ impl Store for TestStore {
     }
 
     async fn events(&self) -> FromStore<Vec<EventRecord>> {
-        Ok(vec![self.record.clone()])
+        match self.query(&Partition::Meta, &Query::Events) {
+            Answer::Events(records) => Ok(records),
+            other => Err(ClientError::Protocol(format!("{other:?}"))),
+        }
     }
 
     async fn partitions(&self, _event: EventId) -> FromStore<Vec<Partition>> {
