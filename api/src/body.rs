@@ -80,7 +80,7 @@ fn parse<T: DeserializeOwned + Serialize>(bytes: &[u8]) -> Result<T, HttpError> 
             Category::Data => {
                 let (why, named) = plain(&inner.to_string());
                 let path = path.trim_matches(['.', '?']);
-                // A field that is missing is not on the path: its object is.
+                // A field that is missing, or there twice, is not on the path: its object is.
                 let field = match named {
                     Some(name) if path.is_empty() => name,
                     Some(name) => format!("{path}.{name}"),

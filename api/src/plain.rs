@@ -13,8 +13,8 @@ pub fn plain(text: &str) -> (String, Option<String>) {
     if text.starts_with("unknown field ") {
         return ("there is no such field".to_owned(), None);
     }
-    if text.starts_with("duplicate field ") {
-        return ("this is there twice".to_owned(), None);
+    if let Some(name) = text.strip_prefix("duplicate field ").map(unquoted) {
+        return ("this is there twice".to_owned(), Some(name.to_owned()));
     }
     if let Some((_, known)) = text.strip_prefix("unknown variant ").and_then(|rest| rest.split_once(", expected ")) {
         return (format!("this can only be {}", words(known)), None);

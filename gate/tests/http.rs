@@ -140,7 +140,7 @@ async fn a_ticket_is_admitted_once_and_the_second_scan_says_where_and_when() {
     let second = venue.gate.scan(venue.code(1), "south").await;
     refused(&second, StatusCode::CONFLICT, "ALREADY_USED");
     assert_eq!((&second.1["gate"], &second.1["at_ms"]), (&json!("north"), &json!(START)));
-    assert_eq!(second.1["message"], "Already used, at gate north, at 2027-01-15T08:00:00Z.");
+    assert_eq!(second.1["message"], "Already used, at gate north, at 2027-01-15T08:00:00.000Z.");
     assert_eq!(venue.gate.scan(venue.code(2), "south").await.0, StatusCode::OK);
 }
 
