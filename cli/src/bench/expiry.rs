@@ -14,8 +14,9 @@ use std::time::{Duration, Instant};
 const SALE: u32 = 1_000_000;
 /// Fans who take the seats before they run out.
 const FANS: usize = 1_024;
-/// How long taking them all may need; the holds run out this long after the first was begun.
-const HOLDING: Duration = Duration::from_secs(120);
+/// How long taking them all may need: so long, and so long for each. Then all run out.
+const HOLDING: Duration = Duration::from_secs(10);
+const HOLDING_ONE: Duration = Duration::from_millis(2);
 const SECTIONS: u16 = 20;
 
 /// Holds that many pairs of seats with one common end, waits for it, and counts the time until all are free.
@@ -23,10 +24,11 @@ pub async fn run(arguments: &StoreArguments, servers: &Servers, report: &mut Rep
     eprintln!("{} holds run out at one instant", arguments.expiring);
     let client = servers.client();
     let hall = Hall { sections: SECTIONS, seats: 2 * arguments.expiring.div_ceil(u32::from(SECTIONS)) };
-    let end = Instant::now() + HOLDING;
+    let holding = HOLDING + HOLDING_ONE * arguments.expiring;
+    let end = Instant::now() + holding;
     let store = Arc::new(Store::new(client.clone(), Layout::Apart(vec![GroupId(1)]), 600_000).ending_at(end));
     store.open(SALE, hall).await?;
-    let held = drive(store.clone(), SALE, hall, Workload::Cold, 0, Load { clients: FANS, time: HOLDING }).await;
+    let held = drive(store.clone(), SALE, hall, Workload::Cold, 0, Load { clients: FANS, time: holding }).await;
     let event = store.first_event(SALE);
     ensure!(
         held.count(Verdict::Granted) as u64 == hall.pairs(),
