@@ -63,15 +63,7 @@ impl FakeStore {
 
     fn write_rules(&self) {
         let event = self.event.lock().expect("a lock").clone();
-        let rules = CheckoutRules {
-            version: event.version,
-            currency: event.currency,
-            hold_ttl_ms: event.hold_ttl_ms,
-            user_limit: event.user_limit,
-            on_sale_at: event.on_sale_at,
-            status: event.status,
-            incarnation: 0,
-        };
+        let rules = CheckoutRules::of(&event);
         for bucket in [Bucket(0), Bucket(1), Bucket::BOX_OFFICE] {
             self.create(Partition::Checkouts { event: EVENT, bucket }, Spec::Checkouts(rules));
         }

@@ -408,6 +408,21 @@ pub struct CheckoutRules {
     pub incarnation: u16,
 }
 
+impl CheckoutRules {
+    /// What this record says, of an event that was never restored.
+    pub fn of(event: &EventRecord) -> Self {
+        Self {
+            version: event.version,
+            currency: event.currency,
+            hold_ttl_ms: event.hold_ttl_ms,
+            user_limit: event.user_limit,
+            on_sale_at: event.on_sale_at,
+            status: event.status,
+            incarnation: 0,
+        }
+    }
+}
+
 /// Commands of the meta partition: catalogue and placement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Meta {

@@ -124,13 +124,8 @@ fn judges(sources: &Sources<'_>) -> Result<BTreeMap<Bucket, Checkouts>, String> 
         incarnation = incarnation.max(copy.any().map_or(0, |judge| judge.rules().incarnation));
     }
     let rules = CheckoutRules {
-        version: event.version,
-        currency: event.currency,
-        hold_ttl_ms: event.hold_ttl_ms,
-        user_limit: event.user_limit,
-        on_sale_at: event.on_sale_at,
-        status: event.status,
         incarnation: incarnation.checked_add(1).ok_or("the incarnations are used up")?,
+        ..CheckoutRules::of(event)
     };
     let mut judges = BTreeMap::new();
     for bucket in (0..event.buckets).map(Bucket).chain([Bucket::BOX_OFFICE]) {

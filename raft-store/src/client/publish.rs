@@ -116,15 +116,7 @@ impl Client {
     }
 
     async fn write_rules(&self, event: &EventRecord) -> Result<(), PublishError> {
-        let rules = CheckoutRules {
-            version: event.version,
-            currency: event.currency,
-            hold_ttl_ms: event.hold_ttl_ms,
-            user_limit: event.user_limit,
-            on_sale_at: event.on_sale_at,
-            status: event.status,
-            incarnation: 0,
-        };
+        let rules = CheckoutRules::of(event);
         let placement = self.router.event_placement(event.id).await?;
         for partition in placement.partitions(event.id) {
             if matches!(partition, Partition::Checkouts { .. }) {

@@ -77,15 +77,7 @@ fn on_sale() -> Group {
     let mut group = Group::new(GroupId(1));
     let event = event();
     let price = PriceRule { base: Minor(5_000), dynamic: false, event_starts_at: NOW };
-    let rules = CheckoutRules {
-        version: 1,
-        currency: event.currency,
-        hold_ttl_ms: event.hold_ttl_ms,
-        user_limit: event.user_limit,
-        on_sale_at: event.on_sale_at,
-        status: event.status,
-        incarnation: 0,
-    };
+    let rules = CheckoutRules::of(&event);
     let mut create = |partition, spec| {
         let created = ask(&mut group, partition, Command::Manage(Manage::Create(Box::new(spec))));
         assert_eq!(created, Outcome::Done);
