@@ -78,20 +78,22 @@ impl NodeConfig {
     }
 }
 
-/// Heartbeats and elections, in milliseconds.
+/// Heartbeats and elections, in milliseconds. A follower stands for election once it has heard nothing for the lease that it
+/// granted its leader, which is as long as `election_max_ms`, and a random time between the two bounds after that: with the
+/// defaults 650 to 800 ms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Timing {
     /// Between two heartbeats.
     pub heartbeat_ms: u64,
-    /// Silence after which the first follower stands for election.
+    /// The shortest that a follower waits after its leader's lease.
     pub election_min_ms: u64,
-    /// Silence after which the last one does.
+    /// The longest, and the leader's lease.
     pub election_max_ms: u64,
 }
 
 impl Default for Timing {
     fn default() -> Self {
-        Self { heartbeat_ms: 100, election_min_ms: 500, election_max_ms: 1_000 }
+        Self { heartbeat_ms: 75, election_min_ms: 250, election_max_ms: 400 }
     }
 }

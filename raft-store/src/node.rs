@@ -238,6 +238,8 @@ pub(crate) fn raft_config(config: &NodeConfig) -> Result<Arc<Config>, StartError
     let settings = Config {
         cluster_name: "encore".to_owned(),
         heartbeat_interval: config.timing.heartbeat_ms,
+        // What was replicated lately was a heartbeat, too.
+        heartbeat_min_interval: Some(config.timing.heartbeat_ms),
         election_timeout_min: config.timing.election_min_ms,
         election_timeout_max: config.timing.election_max_ms,
         max_payload_entries: 256,
