@@ -10,6 +10,8 @@ pub enum Verdict {
     Granted,
     /// Somebody has one of them; nothing was taken.
     Refused,
+    /// Too many ask: nothing was done, and the fan was told to come back.
+    Overloaded,
 }
 
 /// An attempt without a verdict, or a hall that could not be put on sale.

@@ -1,11 +1,14 @@
 //! Lets a crowd loose on a contender for a while and counts.
 
 use crate::contender::{Contender, Failure, Verdict};
-use crate::workload::{Hall, Workload};
+use crate::workload::{Attempt, Hall, Workload};
 use futures::future::join_all;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+/// How long a fan stays away who was told that too many ask: what the store's answer says.
+const COMES_BACK: Duration = Duration::from_millis(250);
 
 /// How much of a crowd.
 #[derive(Clone, Copy, Debug)]
@@ -91,15 +94,11 @@ pub async fn drive(
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 let Some(mut attempt) = workload.attempt(hall, number - first) else { break };
                 attempt.number = number;
-                let asked = Instant::now();
-                match contender.hold(sale, attempt).await {
-                    Ok(verdict) => {
-                        tally.answers.push(Answered { at: begun.elapsed(), took: asked.elapsed(), verdict });
-                    }
-                    Err(failure) => {
-                        tally.failures += 1;
-                        tally.first_failure.get_or_insert(failure);
-                    }
+                // Whoever is told to come back does, with the same wish under the same key.
+                while ask(contender.as_ref(), sale, attempt, begun, &mut tally).await == Some(Verdict::Overloaded)
+                    && begun.elapsed() < load.time
+                {
+                    tokio::time::sleep(COMES_BACK).await;
                 }
             }
             tally
@@ -115,6 +114,27 @@ pub async fn drive(
     }
     all.elapsed = all.answers.iter().map(|answer| answer.at).max().unwrap_or_default();
     all
+}
+
+async fn ask(
+    contender: &dyn Contender,
+    sale: u32,
+    attempt: Attempt,
+    begun: Instant,
+    tally: &mut Tally,
+) -> Option<Verdict> {
+    let asked = Instant::now();
+    match contender.hold(sale, attempt).await {
+        Ok(verdict) => {
+            tally.answers.push(Answered { at: begun.elapsed(), took: asked.elapsed(), verdict });
+            Some(verdict)
+        }
+        Err(failure) => {
+            tally.failures += 1;
+            tally.first_failure.get_or_insert(failure);
+            None
+        }
+    }
 }
 
 #[cfg(test)]

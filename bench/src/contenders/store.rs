@@ -12,7 +12,7 @@ use domain::inventory::{Outcome, Refusal};
 use domain::money::{Currency, Minor};
 use domain::time::WallMs;
 use futures::future::BoxFuture;
-use raft_store::client::Client;
+use raft_store::client::{Client, ClientError};
 use std::fmt::Display;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -51,9 +51,20 @@ impl Store {
         Self { end: Some(end), ..self }
     }
 
+    /// How its halls lie over the groups.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
     /// The event, or the first one, of a sale.
     pub fn first_event(&self, sale: u32) -> EventId {
         EventId(sale * EVENTS)
+    }
+
+    /// All events of a sale, and its sections there.
+    pub fn sections(&self, sale: u32, hall: Hall) -> Vec<(EventId, Vec<SectionId>)> {
+        let events = self.events(sale, hall).into_iter();
+        events.map(|(event, _, sections)| (event, sections.into_iter().map(SectionId).collect())).collect()
     }
 
     /// The events of a sale: each with the groups that it is for and its sections' numbers in the hall.
@@ -105,12 +116,14 @@ impl Store {
             purpose: Purpose::Checkout,
             note: None,
         };
-        match self.client.begin(event, begin).await.map_err(failure)? {
-            Outcome::Reservation(view) if view.status == Status::Held => Ok(Verdict::Granted),
-            Outcome::Refused(Refusal::SeatsTaken { .. }) | Outcome::Advised(Refusal::SeatsTaken { .. }) => {
+        match self.client.begin(event, begin).await {
+            Ok(Outcome::Reservation(view)) if view.status == Status::Held => Ok(Verdict::Granted),
+            Ok(Outcome::Refused(Refusal::SeatsTaken { .. }) | Outcome::Advised(Refusal::SeatsTaken { .. })) => {
                 Ok(Verdict::Refused)
             }
-            other => Err(failure(format!("{other:?}").chars().take(200).collect::<String>())),
+            Ok(other) => Err(failure(format!("{other:?}").chars().take(200).collect::<String>())),
+            Err(ClientError::Overloaded { .. }) => Ok(Verdict::Overloaded),
+            Err(error) => Err(failure(error)),
         }
     }
 }

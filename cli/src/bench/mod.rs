@@ -4,6 +4,8 @@
 mod cpu;
 mod expiry;
 mod fail_over;
+mod keep;
+mod memory;
 mod servers;
 mod side_by_side;
 
@@ -26,6 +28,29 @@ pub struct BenchArguments {
 enum What {
     /// Holds of two seats: Encore's store beside PostgreSQL row locks, a Redis script and etcd
     Store(StoreArguments),
+    /// What a node keeps: memory a seat, holds while snapshots are made, a crowd ten times too large, a restart behind a
+    /// long log
+    Keep(KeepArguments),
+}
+
+/// Arguments of `encore bench keep`.
+#[derive(clap::Args, Debug)]
+pub struct KeepArguments {
+    /// Seats on sale, in 500 sections
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1_000..=1_000_000))]
+    seats: u32,
+    /// Entries behind the node that restarts; ten million take about half an hour
+    #[arg(long, default_value_t = 500_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    entries: u64,
+    /// Groups of the store
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(8..=64))]
+    groups: u32,
+    /// Where the nodes keep their data while it runs; a real disk, or syncing costs nothing
+    #[arg(long, default_value = "/var/tmp", value_name = "FOLDER")]
+    dir: PathBuf,
+    /// Write the figures as JSON too
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
 }
 
 /// Arguments of `encore bench store`.
@@ -62,27 +87,49 @@ pub struct StoreArguments {
 
 /// Run, and print what came of it.
 pub async fn run(arguments: BenchArguments) -> Result<ExitCode> {
-    let What::Store(store) = arguments.what;
-    ensure!(!store.fans.is_empty() && !store.groups.is_empty(), "at least one number of fans and of groups is needed");
-    if let Some(file) = &store.json {
+    let json = match &arguments.what {
+        What::Store(store) => &store.json,
+        What::Keep(keep) => &keep.json,
+    };
+    if let Some(file) = json {
         // Better now than after an hour.
         std::fs::write(file, "[]\n").with_context(|| format!("{} cannot be written", file.display()))?;
     }
     let mut report = Report::default();
-    let groups = store.groups.iter().copied().max().unwrap_or(1).max(side_by_side::SPREAD);
-    let mut servers = Servers::start(&store.dir, groups, &mut report.remarks).await?;
-    let ran = measure(&store, &mut servers, &mut report).await;
-    servers.stop().await;
-    ran?;
+    report.remarks.extend(machine());
+    match &arguments.what {
+        What::Store(store) => run_store(store, &mut report).await?,
+        What::Keep(keep) => run_keep(keep, &mut report).await?,
+    }
     print!("{}", report.table());
-    if let Some(file) = &store.json {
+    if let Some(file) = json {
         std::fs::write(file, serde_json::to_string_pretty(&report.figures)? + "\n")?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
+async fn run_store(store: &StoreArguments, report: &mut Report) -> Result<()> {
+    ensure!(!store.fans.is_empty() && !store.groups.is_empty(), "at least one number of fans and of groups is needed");
+    let groups = store.groups.iter().copied().max().unwrap_or(1).max(side_by_side::SPREAD);
+    let mut servers = Servers::start(&store.dir, groups, &mut report.remarks).await?;
+    report.remarks.push(
+        "three store nodes and three etcd members on this machine, each syncing to the same disk; one PostgreSQL and one \
+         Redis without a replica"
+            .to_owned(),
+    );
+    let ran = measure(store, &mut servers, report).await;
+    servers.stop().await;
+    ran
+}
+
+async fn run_keep(keep: &KeepArguments, report: &mut Report) -> Result<()> {
+    let mut servers = Servers::start_store(&keep.dir, keep.groups).await?;
+    let ran = keep::run(keep, &mut servers, report).await;
+    servers.stop().await;
+    ran
+}
+
 async fn measure(store: &StoreArguments, servers: &mut Servers, report: &mut Report) -> Result<()> {
-    report.remarks.extend(machine());
     side_by_side::run(store, servers, report).await?;
     if store.expiring > 0 {
         expiry::run(store, servers, report).await?;
@@ -105,10 +152,5 @@ fn machine() -> Vec<String> {
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = load.split(' ').next().unwrap_or("?").to_owned();
     let profile = if cfg!(debug_assertions) { ", a debug build: build with --release to compare" } else { "" };
-    vec![
-        format!("{cores} cores, load before {load}{profile}; the load generator shares them with the servers"),
-        "three store nodes and three etcd members on this machine, each syncing to the same disk; one PostgreSQL and \
-         one Redis without a replica"
-            .to_owned(),
-    ]
+    vec![format!("{cores} cores, load before {load}{profile}; the load generator shares them with the servers")]
 }

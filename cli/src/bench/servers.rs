@@ -1,6 +1,7 @@
 //! The servers of a bench, private to it: three store nodes, PostgreSQL, Redis and three etcd members. A peer that is not
 //! installed is remarked upon and left out.
 
+use super::memory;
 use crate::commands::node::NodeSettings;
 use crate::config::LogSettings;
 use crate::supervise::ports::Ports;
@@ -56,15 +57,19 @@ pub struct Servers {
 }
 
 impl Servers {
+    /// Starts the store with so many groups, and nothing else.
+    pub async fn start_store(dir: &Path, groups: u32) -> Result<Self> {
+        eprintln!("starting three store nodes");
+        let (folder, mut make) = Maker::in_folder(dir)?;
+        let (nodes, endpoints) = make.nodes(groups).await?;
+        let claims = make.claims;
+        Ok(Self { nodes, endpoints, postgres: None, redis: None, etcd: None, _claims: claims, _folder: folder })
+    }
+
     /// Starts the store with so many groups, and every peer that is installed.
     pub async fn start(dir: &Path, groups: u32, remarks: &mut Vec<String>) -> Result<Self> {
-        let folder = tempfile::Builder::new().prefix("encore-bench-").tempdir_in(dir);
-        let folder = folder.with_context(|| format!("no folder can be made in {}", dir.display()))?;
-        // PostgreSQL's user must pass through.
-        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o711))?;
-        let mut make =
-            Maker { encore: std::env::current_exe()?, dir: folder.path().to_owned(), claims: Ports::default() };
         eprintln!("starting three store nodes, and the peers that are installed");
+        let (folder, mut make) = Maker::in_folder(dir)?;
         let (nodes, endpoints) = make.nodes(groups).await?;
         let mut missing = |name: &str, package: &str, found: bool| {
             if !found {
@@ -97,6 +102,11 @@ impl Servers {
     /// The nodes' processes' numbers.
     pub fn node_ids(&self) -> Vec<u32> {
         self.nodes.values().filter_map(|(process, _)| process.id()).collect()
+    }
+
+    /// Bytes of each node in memory, from the kernel; of those that run.
+    pub fn resident(&self) -> Vec<u64> {
+        self.node_ids().into_iter().filter_map(memory::resident).collect()
     }
 
     /// `kill -9` of a node.
@@ -145,6 +155,15 @@ struct Maker {
 }
 
 impl Maker {
+    fn in_folder(dir: &Path) -> Result<(TempDir, Self)> {
+        let folder = tempfile::Builder::new().prefix("encore-bench-").tempdir_in(dir);
+        let folder = folder.with_context(|| format!("no folder can be made in {}", dir.display()))?;
+        // PostgreSQL's user must pass through.
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o711))?;
+        let (encore, dir) = (std::env::current_exe()?, folder.path().to_owned());
+        Ok((folder, Self { encore, dir, claims: Ports::default() }))
+    }
+
     fn log(&self, name: &str) -> PathBuf {
         self.dir.join(format!("{name}.log"))
     }
