@@ -51,11 +51,6 @@ impl Store {
         Self { end: Some(end), ..self }
     }
 
-    /// How its halls lie over the groups.
-    pub fn layout(&self) -> &Layout {
-        &self.layout
-    }
-
     /// The event, or the first one, of a sale.
     pub fn first_event(&self, sale: u32) -> EventId {
         EventId(sale * EVENTS)

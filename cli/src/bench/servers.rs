@@ -21,11 +21,23 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::net::TcpStream;
 
-const NODES: u8 = 3;
+/// Members of a replicated contender.
+const NODES: u64 = 3;
 const READY_WITHIN: Duration = Duration::from_secs(60);
 const GRACE: Duration = Duration::from_secs(45);
 /// Connections to PostgreSQL: more only wait for the same few cores.
 pub const CONNECTIONS: u32 = 32;
+
+/// How large a store.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    /// Its nodes.
+    pub nodes: u64,
+    /// Its groups, besides the meta group.
+    pub groups: u32,
+    /// Entries after which a group is snapshotted.
+    pub snapshot_every: u64,
+}
 
 /// A peer that runs.
 pub struct Peer {
@@ -57,11 +69,11 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// Starts the store with so many groups, and nothing else.
-    pub async fn start_store(dir: &Path, groups: u32) -> Result<Self> {
-        eprintln!("starting three store nodes");
+    /// Starts a store, and nothing else.
+    pub async fn start_store(dir: &Path, size: Size) -> Result<Self> {
+        eprintln!("starting {} store nodes", size.nodes);
         let (folder, mut make) = Maker::in_folder(dir)?;
-        let (nodes, endpoints) = make.nodes(groups).await?;
+        let (nodes, endpoints) = make.nodes(size).await?;
         let claims = make.claims;
         Ok(Self { nodes, endpoints, postgres: None, redis: None, etcd: None, _claims: claims, _folder: folder })
     }
@@ -70,7 +82,8 @@ impl Servers {
     pub async fn start(dir: &Path, groups: u32, remarks: &mut Vec<String>) -> Result<Self> {
         eprintln!("starting three store nodes, and the peers that are installed");
         let (folder, mut make) = Maker::in_folder(dir)?;
-        let (nodes, endpoints) = make.nodes(groups).await?;
+        let snapshot_every = NodeConfig::default().snapshot_every;
+        let (nodes, endpoints) = make.nodes(Size { nodes: NODES, groups, snapshot_every }).await?;
         let mut missing = |name: &str, package: &str, found: bool| {
             if !found {
                 remarks
@@ -176,8 +189,8 @@ impl Maker {
         Process::new(Spec { name: name.to_owned(), program, arguments, log, grace: GRACE })
     }
 
-    async fn nodes(&mut self, groups: u32) -> Result<(BTreeMap<NodeId, (Process, String)>, Vec<String>)> {
-        let ids: Vec<NodeId> = (1..=NODES).map(|number| NodeId(number.into())).collect();
+    async fn nodes(&mut self, size: Size) -> Result<(BTreeMap<NodeId, (Process, String)>, Vec<String>)> {
+        let ids: Vec<NodeId> = (1..=size.nodes).map(NodeId).collect();
         let mut peers = BTreeMap::new();
         for id in &ids {
             peers.insert(*id, format!("127.0.0.1:{}", self.claims.claim()?));
@@ -186,7 +199,8 @@ impl Maker {
         for id in ids {
             let name = format!("node-{id}");
             let data = self.dir.join(&name);
-            let node = NodeConfig { id, data, peers: peers.clone(), groups, ..NodeConfig::default() };
+            let Size { groups, snapshot_every, .. } = size;
+            let node = NodeConfig { id, data, peers: peers.clone(), groups, snapshot_every, ..NodeConfig::default() };
             let listen = ([127, 0, 0, 1], self.claims.claim()?).into();
             let log = LogSettings { filter: "warn".into(), ..LogSettings::default() };
             let file = self.dir.join(format!("{name}.toml"));
