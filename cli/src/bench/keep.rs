@@ -1,8 +1,8 @@
-//! What a node keeps, and what keeping costs: memory a seat, holds while snapshots are made, a crowd ten times too large, and
-//! a restart behind a long log.
+//! What a node keeps, and what keeping costs: memory a seat, a crowd ten times too large, holds while snapshots are made and
+//! while partitions move, and a restart behind a long log.
 
-use super::KeepArguments;
 use super::servers::{Servers, Size};
+use super::{KeepArguments, moving};
 use anyhow::{Context, Result, ensure};
 use bench::contenders::store::{Layout, Store};
 use bench::{Contender, Figure, Hall, Load, Report, Tally, Verdict, Workload, drive};
@@ -25,11 +25,7 @@ const HOLD_TTL_MS: u32 = 3_600_000;
 const FANS: usize = 16;
 /// Fans who are no overload.
 const MANY_FANS: usize = 256;
-/// Proposals that may wait in one group, ten times; each of these fans comes back as soon as it may.
-const TOO_MANY_FANS: usize = 40_960;
 const CLIENTS: usize = 8;
-/// How long each crowd asks.
-const ASKING: Duration = Duration::from_secs(5);
 const CAUGHT_UP_WITHIN: Duration = Duration::from_secs(120);
 
 /// Measures all of it, one after the other.
@@ -37,8 +33,9 @@ pub async fn run(arguments: &KeepArguments, report: &mut Report) -> Result<()> {
     let servers = Servers::start_store(&arguments.dir, arguments.size()).await?;
     let ran = async {
         memory_a_seat(arguments, &servers, report).await?;
-        overload(&servers, report).await?;
-        during_snapshots(&servers, report).await
+        overload(arguments, &servers, report).await?;
+        during_snapshots(arguments, &servers, report).await?;
+        moving::run(arguments, &servers, report).await
     };
     let ran = ran.await;
     servers.stop().await;
@@ -53,6 +50,11 @@ impl KeepArguments {
 
     fn layout(&self) -> Layout {
         Layout::Apart((1..=self.groups).map(GroupId).collect())
+    }
+
+    /// How long each crowd asks.
+    pub(super) fn time(&self) -> Duration {
+        Duration::from_secs(self.seconds)
     }
 
     fn size(&self) -> Size {
@@ -86,23 +88,24 @@ async fn memory_a_seat(arguments: &KeepArguments, servers: &Servers, report: &mu
 }
 
 /// A crowd that the nodes can serve, one far too large, and the first one again.
-async fn overload(servers: &Servers, report: &mut Report) -> Result<()> {
-    eprintln!("{TOO_MANY_FANS} fans ask at once");
+async fn overload(arguments: &KeepArguments, servers: &Servers, report: &mut Report) -> Result<()> {
+    let (asking, too_many) = (arguments.time(), arguments.crowd as usize);
+    eprintln!("{too_many} fans ask at once");
     // A client refuses by itself once too many of its own wait; here the nodes are to refuse, so there are several.
     let clients: Vec<Arc<Store>> = (0..CLIENTS)
         .map(|_| Arc::new(Store::new(servers.client(), Layout::Apart(vec![GroupId(1)]), HOLD_TTL_MS)))
         .collect();
     let before = servers.resident();
-    let calm = crowd(&clients, 0, MANY_FANS).await?;
-    let flood = crowd(&clients, 1, TOO_MANY_FANS).await?;
+    let calm = crowd(&clients, 0, MANY_FANS, asking).await?;
+    let flood = crowd(&clients, 1, too_many, asking).await?;
     let during = servers.resident();
-    let after = crowd(&clients, 2, MANY_FANS).await?;
+    let after = crowd(&clients, 2, MANY_FANS, asking).await?;
     ensure!(flood.count(Verdict::Overloaded) > 0, "nobody was told that too many ask");
     let mut add = |name: &str, unit: &str, value: f64| report.figures.push(Figure::new(name, unit, &[value], None));
-    let granted = |tally: &Tally| tally.count(Verdict::Granted) as f64 / ASKING.as_secs_f64();
+    let granted = |tally: &Tally| tally.count(Verdict::Granted) as f64 / asking.as_secs_f64();
     add(&format!("holds of {MANY_FANS} fans"), "1/s", granted(&calm));
-    add(&format!("holds of {TOO_MANY_FANS} fans at once"), "1/s", granted(&flood));
-    add("those told to come back", "1/s", flood.count(Verdict::Overloaded) as f64 / ASKING.as_secs_f64());
+    add(&format!("holds of {too_many} fans at once"), "1/s", granted(&flood));
+    add("those told to come back", "1/s", flood.count(Verdict::Overloaded) as f64 / asking.as_secs_f64());
     add("those told to come back: median", "ms", flood.quantile_ms(Verdict::Overloaded, 0.5));
     add("those told to come back: p99", "ms", flood.quantile_ms(Verdict::Overloaded, 0.99));
     let grown = before.iter().zip(&during).map(|(then, now)| now.saturating_sub(*then)).max().unwrap_or(0);
@@ -117,13 +120,13 @@ async fn overload(servers: &Servers, report: &mut Report) -> Result<()> {
 }
 
 /// Every client has its own part of the fans, and a hall of their own for each turn.
-async fn crowd(clients: &[Arc<Store>], turn: u32, fans: usize) -> Result<Tally> {
+async fn crowd(clients: &[Arc<Store>], turn: u32, fans: usize, asking: Duration) -> Result<Tally> {
     let hall = Hall { sections: 100, seats: 600 };
     let sales = (CROWD_SALES + turn * CLIENTS as u32..).zip(clients);
     for (sale, client) in sales.clone() {
         client.open(sale, hall).await?;
     }
-    let load = Load { clients: fans / CLIENTS, time: ASKING };
+    let load = Load { clients: fans / CLIENTS, time: asking };
     let asking = sales.map(|(sale, client)| drive(client.clone(), sale, hall, Workload::Cold, 0, load));
     Ok(together(futures::future::join_all(asking).await))
 }
@@ -140,7 +143,7 @@ fn together(tallies: Vec<Tally>) -> Tally {
 }
 
 /// Holds while the leader and its followers make one snapshot after the other.
-async fn during_snapshots(servers: &Servers, report: &mut Report) -> Result<()> {
+async fn during_snapshots(arguments: &KeepArguments, servers: &Servers, report: &mut Report) -> Result<()> {
     eprintln!("{FANS} fans hold seats while snapshots are made");
     let client = servers.client();
     let store = Arc::new(Store::new(client.clone(), Layout::Apart(vec![GroupId(1)]), HOLD_TTL_MS));
@@ -156,7 +159,7 @@ async fn during_snapshots(servers: &Servers, report: &mut Report) -> Result<()> 
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     });
-    let load = Load { clients: FANS, time: ASKING * 2 };
+    let load = Load { clients: FANS, time: arguments.time() * 2 };
     let tally = drive(store, SMALL_SALE, hall, Workload::Cold, 0, load).await;
     over.cancel();
     observer.await?;

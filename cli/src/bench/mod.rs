@@ -6,6 +6,7 @@ mod expiry;
 mod fail_over;
 mod keep;
 mod memory;
+mod moving;
 mod servers;
 mod side_by_side;
 
@@ -28,8 +29,8 @@ pub struct BenchArguments {
 enum What {
     /// Holds of two seats: Encore's store beside PostgreSQL row locks, a Redis script and etcd
     Store(StoreArguments),
-    /// What a node keeps: memory a seat, holds while snapshots are made, a crowd ten times too large, a restart behind a
-    /// long log
+    /// What a node keeps, and what keeping costs: memory a seat, a crowd ten times too large, holds while snapshots are made
+    /// and while partitions move, a restart behind a long log
     Keep(KeepArguments),
 }
 
@@ -45,6 +46,12 @@ pub struct KeepArguments {
     /// Groups of the store
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(8..=64))]
     groups: u32,
+    /// Fans who are too many: ten times what may wait in one group
+    #[arg(long, default_value_t = 40_960, value_parser = clap::value_parser!(u32).range(8_192..=100_000))]
+    crowd: u32,
+    /// How long each crowd asks
+    #[arg(long, default_value_t = 5, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=600))]
+    seconds: u64,
     /// Entries after which a group is snapshotted: fewer than nodes do by themselves, so that there are many
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     snapshot_every: u64,
