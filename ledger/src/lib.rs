@@ -14,6 +14,7 @@ pub mod notices;
 pub mod outbox;
 pub mod payments;
 pub mod postgres;
+pub mod recoveries;
 pub mod refunds;
 pub mod sealing;
 pub mod settlement;
@@ -29,6 +30,7 @@ pub use notices::Notices;
 pub use outbox::Outbox;
 pub use payments::Payments;
 pub use postgres::{Config, Postgres, migrate};
+pub use recoveries::Recoveries;
 pub use refunds::Refunds;
 pub use sealing::Sealer;
 pub use settlement::Settlement;
@@ -50,6 +52,7 @@ pub trait Ledger:
     + Notices
     + Catalogue
     + Audit
+    + Recoveries
     + Clone
     + Send
     + Sync
@@ -68,6 +71,7 @@ impl<L> Ledger for L where
         + Notices
         + Catalogue
         + Audit
+        + Recoveries
         + Clone
         + Send
         + Sync

@@ -27,7 +27,7 @@ use domain::inventory::query::{Move, MoveStage};
 use domain::inventory::{Answer, Command, Outcome, Query, Request};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -44,11 +44,12 @@ const RETRY: Duration = Duration::from_millis(100);
 pub async fn run(meta: GroupHandle, client: Client, log: MoveLog, stop: CancellationToken) {
     let driver = Driver { meta, client, log };
     let mut driven = BTreeSet::new();
+    let mut turns = Turns::default();
     let mut working = FuturesUnordered::new();
     loop {
         let machine = driver.meta.machine().clone();
         let changed = machine.changed();
-        for open in driver.next() {
+        for open in turns.in_order(driver.next()) {
             if working.len() < AT_ONCE && driven.insert(open.partition.clone()) {
                 working.push(driver.drive(open));
             }
@@ -56,11 +57,38 @@ pub async fn run(meta: GroupHandle, client: Client, log: MoveLog, stop: Cancella
         tokio::select! {
             biased;
             () = stop.cancelled() => return,
-            Some(partition) = working.next(), if !working.is_empty() => {
+            Some((partition, done)) = working.next(), if !working.is_empty() => {
                 driven.remove(&partition);
+                turns.tried(partition, done);
             }
             _ = timeout(REST, changed) => {}
         }
+    }
+}
+
+/// Whose turn it is: a move that cannot go on, because a group has lost its majority, must not keep others from theirs.
+#[derive(Default)]
+struct Turns {
+    /// Tries so far.
+    tries: u64,
+    /// The number of the last try that failed, of each partition whose last try did.
+    failed: BTreeMap<Partition, u64>,
+}
+
+impl Turns {
+    /// Those that did not fail first, then whoever failed longest ago.
+    fn in_order(&mut self, mut open: Vec<Move>) -> Vec<Move> {
+        self.failed.retain(|partition, _| open.iter().any(|open| open.partition == *partition));
+        open.sort_by_key(|open| self.failed.get(&open.partition).copied());
+        open
+    }
+
+    fn tried(&mut self, partition: Partition, done: bool) {
+        self.tries += 1;
+        match done {
+            true => self.failed.remove(&partition),
+            false => self.failed.insert(partition, self.tries),
+        };
     }
 }
 
@@ -96,18 +124,18 @@ impl Driver {
         moves.into_iter().filter(|open| seen.insert(open.partition.clone())).collect()
     }
 
-    /// One try to bring an attempt to its end; gives its partition back.
-    async fn drive(&self, open: Move) -> Partition {
+    /// One try to bring an attempt to its end; gives its partition back, and whether it did.
+    async fn drive(&self, open: Move) -> (Partition, bool) {
         let done = match open.stage {
             MoveStage::Begun => self.carry_over(&open).await,
             MoveStage::Committed => self.complete(&open, None).await,
             MoveStage::Aborted => self.undo(&open).await,
         };
-        if let Err(hitch) = done {
+        if let Err(hitch) = &done {
             tracing::debug!(partition = %open.partition, attempt = %open.attempt, %hitch, "a move is held up");
             sleep(RETRY).await;
         }
-        open.partition
+        (open.partition, done.is_ok())
     }
 
     /// Freeze, Install, commit; whatever holds these up ends the attempt, so that nothing stays frozen for long.
@@ -146,9 +174,14 @@ impl Driver {
         }
     }
 
-    /// Meta has committed: the target serves, the source forgets. A copy that refuses is past this attempt already.
+    /// Meta has committed: the target serves, the source forgets.
     async fn complete(&self, open: &Move, frozen_at: Option<Instant>) -> Result<(), Hitch> {
-        self.tell(open.to, open, Manage::Activate { attempt: open.attempt }).await?;
+        match self.tell(open.to, open, Manage::Activate { attempt: open.attempt }).await? {
+            // A copy that calls the attempt late has been activated under it and is past it.
+            Outcome::Done | Outcome::Invalid(_) => {}
+            // Nothing else lets go of the only other copy.
+            other => return Err(refused("Activate", &other)),
+        }
         if let Some(frozen_at) = frozen_at {
             let frozen_ms = millis_since(frozen_at);
             tracing::info!(partition = %open.partition, from = %open.from, to = %open.to, frozen_ms, "moved");
@@ -195,4 +228,42 @@ impl Driver {
 fn refused(step: &str, outcome: &Outcome) -> Hitch {
     let text: String = format!("{outcome:?}").chars().take(200).collect();
     Hitch::Refused(format!("{step} was answered {text}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use domain::ids::{Attempt, Bucket, Epoch, EventId};
+
+    fn open(buckets: &[u16]) -> Vec<Move> {
+        let one = |bucket: &u16| Move {
+            partition: Partition::Checkouts { event: EventId(1), bucket: Bucket(*bucket) },
+            attempt: Attempt(1),
+            from: GroupId(1),
+            to: GroupId(2),
+            epoch: Epoch(2),
+            stage: MoveStage::Committed,
+        };
+        buckets.iter().map(one).collect()
+    }
+
+    #[test]
+    fn moves_that_cannot_go_on_let_the_others_pass() {
+        let mut turns = Turns::default();
+        let all = open(&[1, 2, 3]);
+        let mut seen = Vec::new();
+        // The first two can never be done; each round tries two.
+        for _ in 0..3 {
+            for open in turns.in_order(all.clone()).into_iter().take(AT_ONCE) {
+                seen.push(open.partition.clone());
+                turns.tried(open.partition, false);
+            }
+        }
+        assert!(all.iter().all(|open| seen.iter().filter(|seen| **seen == open.partition).count() == 2), "{seen:?}");
+        turns.tried(all[1].partition.clone(), true);
+        assert_eq!(turns.in_order(all.clone())[0].partition, all[1].partition);
+        // What is no longer open is forgotten.
+        turns.in_order(Vec::new());
+        assert!(turns.failed.is_empty());
+    }
 }

@@ -18,10 +18,11 @@ use super::shared::Shared;
 use crate::ids::{Bucket, Partition, PaymentId, PromotionCode, ReservationId, SeatRef, UserId};
 use crate::money::Currency;
 use crate::time::{Ticks, WallMs};
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A paid reservation as the ledger knows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Sale {
     /// The reservation.
     pub reservation: ReservationId,
@@ -51,6 +52,8 @@ pub struct Sources<'a> {
     pub groups: &'a [Group],
     /// The ledger's sales of this event.
     pub sales: &'a [Sale],
+    /// Of the reservations that begin from now on: one that no earlier recovery was given either.
+    pub incarnation: u16,
     /// The wall clock.
     pub now: WallMs,
 }
@@ -109,7 +112,14 @@ pub fn rebuild(sources: &Sources<'_>) -> Result<Rebuilt, String> {
     Ok(rebuilt)
 }
 
-/// The buckets as the backup has them, or empty, each with a higher incarnation.
+/// The highest incarnation that these know of.
+pub fn highest_incarnation(groups: &[Group], sales: &[Sale]) -> Option<u16> {
+    let judges = groups.iter().flat_map(|group| group.checkouts.values().filter_map(|copy| copy.any()));
+    let backed_up = judges.map(|judge| judge.rules().incarnation);
+    backed_up.chain(sales.iter().map(|sale| sale.reservation.incarnation)).max()
+}
+
+/// The buckets as the backup has them, or empty, each with the new incarnation.
 fn judges(sources: &Sources<'_>) -> Result<BTreeMap<Bucket, Checkouts>, String> {
     let event = sources.event;
     let copies: Vec<(&Copy<Checkouts>, Bucket, Ticks)> = sources
@@ -119,14 +129,10 @@ fn judges(sources: &Sources<'_>) -> Result<BTreeMap<Bucket, Checkouts>, String> 
         .filter(|((of, _), ..)| *of == event.id)
         .map(|((_, bucket), copy, clock)| (copy, *bucket, clock))
         .collect();
-    let mut incarnation = sources.sales.iter().map(|sale| sale.reservation.incarnation).max().unwrap_or(0);
-    for (copy, ..) in &copies {
-        incarnation = incarnation.max(copy.any().map_or(0, |judge| judge.rules().incarnation));
+    if let Some(used) = highest_incarnation(sources.groups, sources.sales).filter(|used| *used >= sources.incarnation) {
+        return Err(format!("incarnation {} would mint ids again: {used} was used", sources.incarnation));
     }
-    let rules = CheckoutRules {
-        incarnation: incarnation.checked_add(1).ok_or("the incarnations are used up")?,
-        ..CheckoutRules::of(event)
-    };
+    let rules = CheckoutRules { incarnation: sources.incarnation, ..CheckoutRules::of(event) };
     let mut judges = BTreeMap::new();
     for bucket in (0..event.buckets).map(Bucket).chain([Bucket::BOX_OFFICE]) {
         let best = copies.iter().filter(|(_, of, _)| *of == bucket).max_by_key(|(copy, ..)| rank(copy));
@@ -136,6 +142,8 @@ fn judges(sources: &Sources<'_>) -> Result<BTreeMap<Bucket, Checkouts>, String> 
                 judge.begin_anew(rules);
                 judge
             }
+            // It was on its way from one group to another, or a group is not in the backup: its holds would be lost unsaid.
+            None if !copies.is_empty() => return Err(format!("bucket {bucket} is in no group of the backup")),
             None => {
                 let mut judge = Checkouts::new(event.id, bucket, rules)?;
                 judge.stop(Ticks(0));

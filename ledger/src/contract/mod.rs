@@ -5,6 +5,7 @@ mod cancelling;
 mod effects;
 mod money;
 mod paying;
+mod recovering;
 mod refunding;
 mod wallets;
 
@@ -46,6 +47,7 @@ pub async fn run_all<L: Ledger>(ledger: &L) {
     effects::an_expired_hold_is_told_once(ledger).await;
     effects::a_version_is_published_once(ledger).await;
     wallets::a_device_is_given_the_secret_once_and_a_removed_one_makes_room(ledger).await;
+    recovering::no_incarnation_is_given_twice(ledger).await;
     wallets::a_removed_device_knows_the_secret_no_more(ledger).await;
 }
 

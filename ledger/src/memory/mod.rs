@@ -6,6 +6,7 @@ mod effects;
 mod money;
 mod payments;
 mod reads;
+mod recoveries;
 mod settlement;
 mod wallets;
 
@@ -54,6 +55,8 @@ struct State {
     notices: Vec<Message>,
     incidents: Vec<(Incident, bool)>,
     catalogue: BTreeMap<EventId, Publication>,
+    /// By incarnation, from what.
+    recoveries: BTreeMap<u16, [u8; 32]>,
 }
 
 #[derive(Clone, Debug)]

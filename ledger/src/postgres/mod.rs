@@ -10,6 +10,7 @@ mod events;
 mod notices;
 mod outbox;
 mod payments;
+mod recoveries;
 mod refunds;
 mod roles;
 mod rows;

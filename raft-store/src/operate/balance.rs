@@ -4,7 +4,6 @@ use super::membership::replace_in;
 use super::plan::{Plan, Refusal, Step};
 use super::topology::Topology;
 use domain::ids::{GroupId, NodeId};
-use std::collections::{BTreeMap, BTreeSet};
 
 /// Moves leaders from nodes that lead most to voters that lead least, until no such move would help. Gentle: it takes the
 /// fewest transfers, and none where the difference is one.
@@ -44,20 +43,25 @@ pub fn drain(topology: &Topology, node: NodeId) -> Result<Plan, Refusal> {
         return Err(Refusal::NoSuchNode(node));
     }
     let mut plan = Plan::default();
-    let mut leading = topology.leading();
-    let mut hosting = topology.hosting();
-    for (group, shape) in topology.groups.iter().filter(|(_, shape)| shape.has(node)) {
-        let spare = |other: &&NodeId| **other != node && !shape.has(**other);
-        let spare = hosting.keys().filter(spare).copied().min_by_key(|other| (hosting[other], *other));
-        if let Some(spare) = spare {
-            replace_in(topology, *group, node, spare, &mut plan)?;
-            *hosting.entry(spare).or_default() += 1;
-            continue;
-        }
+    // What the plan makes of the cluster, so that each of its steps counts those before.
+    let mut then = topology.clone();
+    let groups: Vec<GroupId> =
+        topology.groups.iter().filter_map(|(group, shape)| shape.has(node).then_some(*group)).collect();
+    for group in groups {
+        let shape = topology.groups[&group].clone();
+        let hosting = then.hosting();
+        let spare = hosting.iter().filter(|(other, _)| **other != node && !shape.has(**other));
+        let spare = spare.min_by_key(|(other, hosted)| (**hosted, **other)).map(|(other, _)| *other);
+        let stays = match spare.map(|spare| replace_in(&mut then, group, node, spare, &mut plan)) {
+            Some(Ok(())) => continue,
+            Some(Err(refusal)) if refusal.is_of_one_group() => refusal.to_string(),
+            Some(Err(refusal)) => return Err(refusal),
+            None => "every other node that answers has one".to_owned(),
+        };
         if shape.leader == Some(node) {
-            hand_over(*group, node, &shape.voters, &mut leading, &mut plan);
+            hand_over(group, node, &mut then, &mut plan);
         }
-        plan.note(format!("group {group} keeps its replica on node {node}: every other node that answers has one"));
+        plan.note(format!("group {group} keeps its replica on node {node}: {stays}"));
     }
     if plan.steps.is_empty() && plan.notes.is_empty() {
         plan.note(format!("node {node} hosts nothing"));
@@ -65,17 +69,13 @@ pub fn drain(topology: &Topology, node: NodeId) -> Result<Plan, Refusal> {
     Ok(plan)
 }
 
-fn hand_over(
-    group: GroupId,
-    node: NodeId,
-    voters: &BTreeSet<NodeId>,
-    leading: &mut BTreeMap<NodeId, usize>,
-    plan: &mut Plan,
-) {
-    let others = voters.iter().copied().filter(|voter| *voter != node && leading.contains_key(voter));
+fn hand_over(group: GroupId, node: NodeId, then: &mut Topology, plan: &mut Plan) {
+    let leading = then.leading();
+    let Some(shape) = then.groups.get_mut(&group) else { return };
+    let others = shape.voters.iter().copied().filter(|voter| *voter != node && leading.contains_key(voter));
     match others.min_by_key(|voter| (leading[voter], *voter)) {
         Some(to) => {
-            *leading.entry(to).or_default() += 1;
+            shape.leader = Some(to);
             plan.push(Step::TransferLeader { group, to });
         }
         None => plan.note(format!("group {group} stays led by node {node}: no other voter answers")),

@@ -48,34 +48,55 @@ pub fn replace_node(topology: &Topology, only: Option<GroupId>, old: NodeId, new
         return Err(Refusal::Senseless(format!("node {old} cannot take its own place")));
     }
     let mut plan = Plan::default();
-    let groups = topology.groups.keys().copied().filter(|group| only.is_none_or(|only| only == *group));
-    for group in groups {
-        replace_in(topology, group, old, new, &mut plan)?;
+    let mut then = topology.clone();
+    let of_the_old_one = |(group, shape): (&GroupId, &Shape)| {
+        (shape.has(old) && only.is_none_or(|only| only == *group)).then_some(*group)
+    };
+    let groups: Vec<GroupId> = topology.groups.iter().filter_map(of_the_old_one).collect();
+    let mut refused = None;
+    for group in &groups {
+        match replace_in(&mut then, *group, old, new, &mut plan) {
+            Ok(()) => {}
+            Err(refusal) if refusal.is_of_one_group() => {
+                plan.note(format!("group {group} keeps node {old}: {refusal}"));
+                refused = Some(refusal);
+            }
+            Err(refusal) => return Err(refusal),
+        }
     }
-    if plan.steps.is_empty() {
-        plan.note(format!("node {old} is in no such group"));
+    match refused {
+        Some(refusal) if plan.steps.is_empty() => return Err(refusal),
+        _ if groups.is_empty() => plan.note(format!("node {old} is in no such group")),
+        _ => {}
     }
     Ok(plan)
 }
 
+/// The same in one group that the old node is in. `then` becomes what the plan makes of it, so that the plan for the next
+/// group counts what this one does.
 pub(super) fn replace_in(
-    topology: &Topology,
+    then: &mut Topology,
     group: GroupId,
     old: NodeId,
     new: NodeId,
     plan: &mut Plan,
 ) -> Result<(), Refusal> {
-    let shape = led(topology, group)?;
-    if !shape.has(old) {
-        return Ok(());
-    }
+    let shape = led(then, group)?.clone();
     if !shape.voters.contains(&old) {
         plan.push(Step::RemoveLearner { group, node: old });
         return Ok(());
     }
-    let voters = shape.voters.iter().copied().filter(|voter| *voter != old).chain([new]).collect();
-    admit(topology, group, shape, new, plan)?;
-    set_voters(topology, group, shape, voters, plan)
+    let voters: BTreeSet<NodeId> = shape.voters.iter().copied().filter(|voter| *voter != old).chain([new]).collect();
+    let mut steps = Plan::default();
+    admit(then, group, &shape, new, &mut steps)?;
+    set_voters(then, group, &shape, voters.clone(), &mut steps)?;
+    let leader = steps.steps.iter().find_map(|step| match step {
+        Step::TransferLeader { to, .. } => Some(*to),
+        _ => None,
+    });
+    then.groups.insert(group, Shape { voters, leader: leader.or(shape.leader), ..shape });
+    plan.append(steps);
+    Ok(())
 }
 
 /// Another voter leads.

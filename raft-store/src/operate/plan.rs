@@ -98,6 +98,18 @@ impl Plan {
     pub(super) fn note(&mut self, text: String) {
         self.notes.push(text);
     }
+
+    pub(super) fn append(&mut self, more: Self) {
+        self.steps.extend(more.steps);
+        self.notes.extend(more.notes);
+    }
+}
+
+impl Refusal {
+    /// Whether it says something of one group, and others may still be changed.
+    pub(super) fn is_of_one_group(&self) -> bool {
+        matches!(self, Self::NoLeader(_) | Self::LosesQuorum { .. })
+    }
 }
 
 /// Why there is no plan.

@@ -106,6 +106,31 @@ fn a_drained_node_gives_away_what_others_can_take() {
 }
 
 #[test]
+fn a_group_that_cannot_be_changed_does_not_keep_the_others() {
+    let topology = cluster(&[1, 2, 4], &[3], &[(&[1, 2, 3], None), (&[1, 2, 3], Some(2))]);
+    let plan = replace_node(&topology, None, NodeId(3), NodeId(4)).unwrap();
+    assert_eq!(words(&plan), ["group 1: node 4 learns", "group 1: nodes 1, 2, 4 vote"]);
+    assert!(plan.notes[0].contains("group 0 keeps node 3") && plan.notes[0].contains("no leader"), "{:?}", plan.notes);
+    let plan = drain(&topology, NodeId(2)).unwrap();
+    assert!(plan.notes[0].contains("group 0 keeps its replica on node 2"), "{:?}", plan.notes);
+    assert_eq!(words(&plan).len(), 3, "{:?}", words(&plan));
+    // Alone, it is refused.
+    let none = replace_node(&topology, Some(GroupId(0)), NodeId(3), NodeId(4));
+    assert_eq!(none, Err(Refusal::NoLeader(GroupId(0))));
+}
+
+#[test]
+fn leaders_that_leave_are_shared_out() {
+    let all: &[u64] = &[1, 2, 3];
+    let topology = cluster(&[1, 2, 3, 4], &[], &[(all, Some(1)), (all, Some(1)), (all, Some(1)), (all, Some(1))]);
+    let lead = |plan: &Plan| -> Vec<String> { words(plan).into_iter().filter(|step| step.contains("lead")).collect() };
+    let shared = [2, 3, 2, 3].iter().enumerate().map(|(group, to)| format!("group {group}: node {to} takes the lead"));
+    let shared: Vec<String> = shared.collect();
+    assert_eq!(lead(&replace_node(&topology, None, NodeId(1), NodeId(4)).unwrap()), shared);
+    assert_eq!(lead(&drain(&topology, NodeId(1)).unwrap()), shared);
+}
+
+#[test]
 fn leaders_are_evened_out_with_the_fewest_transfers() {
     let all: &[u64] = &[1, 2, 3];
     let skewed = cluster(&[1, 2, 3], &[], &[(all, Some(1)), (all, Some(1)), (all, Some(1)), (all, Some(1))]);

@@ -93,6 +93,8 @@ async fn a_backup_made_in_a_sale_brings_it_back_when_all_nodes_are_lost() -> Res
     ensure!(said.contains("damaged at offset") && said.contains("checksum"), "{said}");
     let said = does(&sale, &["restore", path]).await?;
     ensure!(said.contains("3 seats sold, 2 held") && said.contains("says the ledger"), "{said}");
+    let other = refuses(&sale, &["rebuild", "--from-ledger", "--resume"]).await?;
+    ensure!(other.contains("was begun from something else"), "{other}");
 
     is_listed_again(&sale).await?;
     sale.shows("Block 1", (55, 2, 3, 0)).await?;
@@ -128,6 +130,9 @@ async fn without_a_backup_the_ledger_brings_back_what_was_sold() -> Result<()> {
 
     let said = does(&sale, &["rebuild", "--from-ledger"]).await?;
     ensure!(said.contains("2 seats sold, 0 held"), "{said}");
+    // Only the lost store knew whether somebody had closed it.
+    ensure!(said.contains("It is closed: `encore admin event 1 open`"), "{said}");
+    does(&sale, &["event", "1", "open"]).await?;
     is_listed_again(&sale).await?;
     sale.shows("Block 1", (58, 0, 2, 0)).await?;
     let taken = eventually("the store answers", Duration::from_secs(60), || async {

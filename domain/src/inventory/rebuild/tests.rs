@@ -128,7 +128,8 @@ fn pay(group: &mut Group, view: &ReservationView) -> Sale {
 fn brought_back(groups: &[Group], sales: &[Sale]) -> (Group, Rebuilt) {
     let (event, plans) = (event(), [plan()]);
     let promotions = [(CODE.parse().unwrap(), 1_000, 5)];
-    let sources = Sources { event: &event, plans: &plans, promotions: &promotions, groups, sales, now: NOW };
+    let sources =
+        Sources { event: &event, plans: &plans, promotions: &promotions, groups, sales, incarnation: 1, now: NOW };
     let rebuilt = rebuild(&sources).unwrap();
     let mut group = Group::new(GroupId(1));
     for (partition, state) in &rebuilt.partitions {
@@ -232,6 +233,29 @@ fn from_the_ledger_alone_what_was_sold_is_sold_and_the_rest_sells_again() {
     across(&[&after]).unwrap();
     let twice = [sale.clone(), Sale { reservation: ReservationId { sequence: 9, ..sale.reservation }, ..sale }];
     let (event, plans) = (event(), [plan()]);
-    let sources = Sources { event: &event, plans: &plans, promotions: &[], groups: &[], sales: &twice, now: NOW };
+    let sources =
+        Sources { event: &event, plans: &plans, promotions: &[], groups: &[], sales: &twice, incarnation: 1, now: NOW };
     assert!(rebuild(&sources).unwrap_err().contains("is sold to"));
+}
+
+#[test]
+fn an_incarnation_that_was_used_and_a_backup_without_a_bucket_are_refused() {
+    let mut before = on_sale();
+    let alice = hold(&mut before, "alice", &[0, 1], Purpose::Checkout);
+    let sale = pay(&mut before, &alice);
+    let (mut after, _) = brought_back(&[before], std::slice::from_ref(&sale));
+    let (event, plans) = (event(), [plan()]);
+    let attempt = |groups: &[Group], incarnation| {
+        let sales = std::slice::from_ref(&sale);
+        rebuild(&Sources { event: &event, plans: &plans, promotions: &[], groups, sales, incarnation, now: NOW })
+    };
+    // The store is lost again: the backup may be the same old one, but the number is not.
+    let groups = [after.clone()];
+    assert_eq!(highest_incarnation(&groups, &[]), Some(1));
+    assert!(attempt(&groups, 1).unwrap_err().contains("would mint ids again"));
+    assert!(attempt(&groups, 2).is_ok());
+    // A bucket that was being moved while the groups were copied.
+    after.checkouts.remove(&(EVENT, Bucket(1)));
+    let refused = attempt(&[after], 2).unwrap_err();
+    assert!(refused.contains("bucket 1 is in no group of the backup"), "{refused}");
 }
