@@ -121,7 +121,7 @@ async fn overload(arguments: &KeepArguments, servers: &Servers, report: &mut Rep
 
 /// Every client has its own part of the fans, and a hall of their own for each turn.
 async fn crowd(clients: &[Arc<Store>], turn: u32, fans: usize, asking: Duration) -> Result<Tally> {
-    let hall = Hall { sections: 100, seats: 600 };
+    let hall = Hall { sections: 20, seats: 3_000 };
     let sales = (CROWD_SALES + turn * CLIENTS as u32..).zip(clients);
     for (sale, client) in sales.clone() {
         client.open(sale, hall).await?;
@@ -147,7 +147,7 @@ async fn during_snapshots(arguments: &KeepArguments, servers: &Servers, report: 
     eprintln!("{FANS} fans hold seats while snapshots are made");
     let client = servers.client();
     let store = Arc::new(Store::new(client.clone(), Layout::Apart(vec![GroupId(1)]), HOLD_TTL_MS));
-    let hall = Hall { sections: 100, seats: 2_000 };
+    let hall = Hall { sections: 25, seats: 8_000 };
     store.open(SMALL_SALE, hall).await?;
     let seen = Arc::new(Mutex::new(BTreeSet::new()));
     let over = CancellationToken::new();
