@@ -5,6 +5,7 @@ use crate::leader::Leaders;
 use crate::log_store::LogStore;
 use crate::proposer::Proposer;
 use crate::reader::Reader;
+use crate::runtime::WallClock;
 use crate::state_machine::StateMachine;
 use crate::types::Raft;
 use bytes::Bytes;
@@ -126,9 +127,10 @@ impl GroupHandle {
         log: LogStore,
         machine: StateMachine,
         leaders: Leaders,
+        clock: WallClock,
         proposal_queue: usize,
     ) -> Self {
-        let proposer = Proposer::start(raft.clone(), machine.clone(), leaders.clone(), proposal_queue);
+        let proposer = Proposer::start(raft.clone(), machine.clone(), leaders.clone(), clock, proposal_queue);
         let reader = Reader::start(raft.clone(), leaders.clone());
         Self { id, raft, log, machine, leaders, proposer, reader }
     }

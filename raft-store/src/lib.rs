@@ -3,6 +3,7 @@
 pub mod backup;
 mod bootstrap;
 pub mod client;
+mod clocks;
 pub mod config;
 pub mod disk;
 mod driver;
@@ -31,6 +32,7 @@ pub mod types;
 pub mod wal;
 pub mod wire;
 
+pub use clocks::Clocks;
 pub use config::NodeConfig;
 pub use network::{ServeError, Server, serve};
 pub use node::Node;

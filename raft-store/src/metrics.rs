@@ -66,6 +66,11 @@ impl Collector for NodeMetrics {
             counter.encode(encoder.encode_descriptor(name, help, None, counter.metric_type())?)?;
         }
         let segments = ConstGauge::new(whole(counters.segments.load(Relaxed)));
+        if let Some(ahead_ms) = self.0.clocks().ahead_ms() {
+            let help = "Milliseconds that this node's wall clock is ahead of the median of its peers";
+            let ahead = ConstGauge::new(ahead_ms);
+            ahead.encode(encoder.encode_descriptor("store_clock_offset_ms", help, None, ahead.metric_type())?)?;
+        }
         let help = "Segments of the node's log on disk";
         segments.encode(encoder.encode_descriptor("store_log_segments", help, None, segments.metric_type())?)?;
         Ok(())

@@ -2,6 +2,7 @@
 //! to its peers, observers) is handed in, so that the simulation runs this very code.
 
 use crate::client::Client;
+use crate::clocks::Clocks;
 use crate::config::NodeConfig;
 use crate::disk::{Disk, Lock};
 use crate::group::GroupHandle;
@@ -11,13 +12,14 @@ use crate::leader::Leaders;
 use crate::log_store::LogStore;
 use crate::mover::{self, MoveLog};
 use crate::peer::{self, PeerNetwork, PeerRefusal};
-use crate::runtime::spawn;
+use crate::runtime::{WallClock, spawn};
 use crate::snapshot::SnapshotStore;
 use crate::state_machine::{Observer, StateMachine};
 use crate::transport::{PeerCall, Transport};
 use crate::types::Raft;
 use crate::wal::{GroupRecord, Wal, WalError};
-use crate::{bootstrap, driver, housekeeping, registrar};
+use crate::wire;
+use crate::{bootstrap, clocks, driver, housekeeping, registrar};
 use bytes::Bytes;
 use domain::ids::{GroupId, NodeId};
 use domain::limits;
@@ -57,6 +59,8 @@ pub struct World {
     pub observers: Vec<Arc<dyn Observer>>,
     /// The way to partitions in other groups; without it they are not driven.
     pub elsewhere: Option<Client>,
+    /// What it takes for the time of day.
+    pub clock: WallClock,
 }
 
 struct Inner {
@@ -69,6 +73,7 @@ struct Inner {
     /// Held while a group is opened, so that none is opened twice.
     opening: tokio::sync::Mutex<()>,
     moves: MoveLog,
+    clocks: Clocks,
     stop: CancellationToken,
     _lock: Lock,
 }
@@ -107,6 +112,7 @@ impl Node {
             groups: RwLock::default(),
             opening: tokio::sync::Mutex::default(),
             moves: MoveLog::default(),
+            clocks: Clocks::default(),
             stop: CancellationToken::new(),
             _lock: lock,
         };
@@ -116,6 +122,7 @@ impl Node {
             node.open(id, records.remove(&id).unwrap_or_default()).await?;
         }
         spawn(registrar::run(node.clone(), node.0.stop.clone()));
+        spawn(clocks::run(node.clone(), node.0.world.transport.clone(), node.0.stop.clone()));
         Ok(node)
     }
 
@@ -154,6 +161,9 @@ impl Node {
     /// Answers one message of a peer; the bytes go back to [`Transport::call`] there. A group that is new here is hosted
     /// when a peer speaks of it: its members know best that this node is one of them.
     pub async fn answer_peer(&self, group: GroupId, call: PeerCall, body: Bytes) -> Result<Bytes, PeerRefusal> {
+        if call == PeerCall::Clock {
+            return Ok(wire::encode(&self.0.world.clock.now()));
+        }
         let handle = match self.group(group) {
             Some(handle) => handle,
             None if group.0 <= limits::GROUPS && peer::is_readable(call, &body) => {
@@ -178,6 +188,16 @@ impl Node {
     /// Moves that this node has driven, for status and metrics.
     pub fn moves(&self) -> &MoveLog {
         &self.0.moves
+    }
+
+    /// What it takes for the time of day.
+    pub fn clock(&self) -> &WallClock {
+        &self.0.world.clock
+    }
+
+    /// How far its wall clock is ahead of its peers', as it last found.
+    pub fn clocks(&self) -> &Clocks {
+        &self.0.clocks
     }
 
     /// Who owned each seat, and since when; `None` if it is not kept.
@@ -215,7 +235,7 @@ impl Node {
             .await
             .map_err(|error| StartError::Consensus(error.to_string()))?;
         let leaders = Leaders::new(raft.clone(), Arc::new(config.peers.clone()));
-        let group = GroupHandle::start(id, raft, log, machine, leaders, config.proposal_queue);
+        let group = GroupHandle::start(id, raft, log, machine, leaders, world.clock.clone(), config.proposal_queue);
         self.0.groups.write().unwrap_or_else(PoisonError::into_inner).insert(id, group.clone());
         if config.configured_groups().any(|configured| configured == id) {
             spawn(bootstrap::initialise(group.clone(), config.clone(), stop.clone()));

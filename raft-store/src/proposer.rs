@@ -4,7 +4,7 @@
 
 use crate::group::ProposeError;
 use crate::leader::Leaders;
-use crate::runtime::{Instant, millis_since, now, spawn, timeout, wall_now};
+use crate::runtime::{Instant, WallClock, millis_since, now, spawn, timeout};
 use crate::state_machine::StateMachine;
 use crate::types::{Applied, Batch, Raft, TypeConfig};
 use crate::wire;
@@ -49,21 +49,23 @@ pub struct Proposer {
     raft: Raft,
     leaders: Leaders,
     machine: StateMachine,
+    clock: WallClock,
     base: Arc<Mutex<Option<Base>>>,
 }
 
 impl Proposer {
     /// Starts the task; it ends when the last clone is gone.
-    pub fn start(raft: Raft, machine: StateMachine, leaders: Leaders, capacity: usize) -> Self {
+    pub fn start(raft: Raft, machine: StateMachine, leaders: Leaders, clock: WallClock, capacity: usize) -> Self {
         let (queue, receiver) = mpsc::channel(capacity.max(1));
         let proposer = Self {
             queue,
             raft: raft.clone(),
             leaders: leaders.clone(),
             machine: machine.clone(),
+            clock: clock.clone(),
             base: Arc::default(),
         };
-        let worker = Worker { raft, leaders, machine, base: proposer.base.clone() };
+        let worker = Worker { raft, leaders, machine, clock, base: proposer.base.clone() };
         spawn(worker.run(receiver));
         proposer
     }
@@ -104,7 +106,7 @@ impl Proposer {
     fn advice(&self, term: u64, request: &Request) -> Option<Refusal> {
         let state = self.machine.state();
         let caught_up = state.term_began.is_some_and(|(began, _)| began == term);
-        caught_up.then(|| state.machine.preview(request, wall_now())).flatten()
+        caught_up.then(|| state.machine.preview(request, self.clock.now())).flatten()
     }
 
     /// What this node, if it leads, would stamp on an entry now; zero if it does not.
@@ -127,6 +129,7 @@ struct Worker {
     raft: Raft,
     leaders: Leaders,
     machine: StateMachine,
+    clock: WallClock,
     base: Arc<Mutex<Option<Base>>>,
 }
 
@@ -244,7 +247,7 @@ impl Worker {
             }
             _ => 0,
         };
-        Stamp { elapsed_ms: clamp_ms(elapsed), wall: wall_now() }
+        Stamp { elapsed_ms: clamp_ms(elapsed), wall: self.clock.now() }
     }
 }
 

@@ -15,8 +15,11 @@ pub use host::{Rt, abort, new_life, run_blocking, wall_now};
 #[cfg(madsim)]
 pub use host::{reset_clocks, set_clock};
 
+use domain::time::WallMs;
 use openraft_rt::AsyncRuntime;
 use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 /// A point of the monotonic clock.
@@ -55,4 +58,20 @@ where
     F::Output: Send,
 {
     Rt::timeout(duration, future).await.ok()
+}
+
+/// The wall clock that a node goes by: its machine's, unless somebody sets it wrong. Clones are the same clock.
+#[derive(Clone, Debug, Default)]
+pub struct WallClock(Arc<AtomicI64>);
+
+impl WallClock {
+    /// Milliseconds since the epoch.
+    pub fn now(&self) -> WallMs {
+        WallMs(wall_now().0.saturating_add_signed(self.0.load(Ordering::Relaxed)))
+    }
+
+    /// Lets it run ahead of the machine's, or behind, by so much.
+    pub fn set_ahead_ms(&self, ms: i64) {
+        self.0.store(ms, Ordering::Relaxed);
+    }
 }

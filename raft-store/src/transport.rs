@@ -20,12 +20,14 @@ pub enum PeerCall {
     TransferLeader = 4,
     /// A whole snapshot: head and state, see [`crate::peer`].
     Snapshot = 5,
+    /// What time of day it is there; about no group.
+    Clock = 6,
 }
 
 impl PeerCall {
     /// The call with this wire value.
     pub fn from_wire(value: u32) -> Option<Self> {
-        [Self::Append, Self::Vote, Self::PreVote, Self::TransferLeader, Self::Snapshot]
+        [Self::Append, Self::Vote, Self::PreVote, Self::TransferLeader, Self::Snapshot, Self::Clock]
             .into_iter()
             .find(|call| *call as u32 == value)
     }
@@ -36,7 +38,7 @@ impl PeerCall {
 pub enum Lane {
     /// Replication, votes.
     Log,
-    /// Heartbeats and the probes of linearizable reads.
+    /// Heartbeats, the probes of linearizable reads, and looks at clocks.
     Heartbeat,
     /// Snapshots: large and slow.
     Snapshot,

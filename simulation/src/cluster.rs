@@ -12,7 +12,7 @@ use raft_store::client::{Client, ClientConfig};
 use raft_store::config::{KnownBugs, NodeConfig, Timing};
 use raft_store::disk::memory::MemoryDisk;
 use raft_store::node::World;
-use raft_store::runtime::set_clock;
+use raft_store::runtime::{WallClock, set_clock};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -156,6 +156,7 @@ impl Machine {
                 transport: net.transport(id),
                 observers: vec![witness.at(id)],
                 elsewhere: Some(Client::over(client_config(), net.dial(id))),
+                clock: WallClock::default(),
             };
             run(config.clone(), world, net.clone(), trace.clone())
         };

@@ -38,6 +38,8 @@ pub struct NodeStatus {
     pub groups: Vec<GroupStatus>,
     /// The last attempts to move a partition that it drove, oldest first.
     pub moves: Vec<MoveNote>,
+    /// How far its wall clock is ahead of its peers', in milliseconds; `None` while no peer has told the time.
+    pub clock_ahead_ms: Option<i64>,
 }
 
 /// One replica of one group.

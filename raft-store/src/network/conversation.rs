@@ -236,7 +236,13 @@ fn malformed(reason: &str) -> answer::What {
 /// This node about itself.
 pub fn status(node: &Node) -> NodeStatus {
     let groups = node.groups().iter().map(|group| replica(node.id(), group.status(), group)).collect();
-    NodeStatus { node: node.id(), version: env!("CARGO_PKG_VERSION").to_owned(), groups, moves: node.moves().notes() }
+    NodeStatus {
+        node: node.id(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        groups,
+        moves: node.moves().notes(),
+        clock_ahead_ms: node.clocks().ahead_ms(),
+    }
 }
 
 fn replica(node: NodeId, status: group::GroupStatus, handle: &GroupHandle) -> GroupStatus {

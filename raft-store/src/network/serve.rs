@@ -11,6 +11,7 @@ use crate::disk::RealDisk;
 use crate::identity::{self, Identity};
 use crate::lives::Lives;
 use crate::node::{Node, StartError, World};
+use crate::runtime::WallClock;
 use crate::tls::TlsError;
 use crate::wire::frames::keep_server::KeepServer;
 use crate::wire::frames::operate_server::OperateServer;
@@ -79,6 +80,16 @@ impl Server {
         listener: TcpListener,
         shutdown: CancellationToken,
     ) -> Result<Self, ServeError> {
+        Self::start_by(WallClock::default(), config, listener, shutdown).await
+    }
+
+    /// The same by another wall clock than the machine's.
+    pub async fn start_by(
+        clock: WallClock,
+        config: NodeConfig,
+        listener: TcpListener,
+        shutdown: CancellationToken,
+    ) -> Result<Self, ServeError> {
         let stop = shutdown.child_token();
         let tls = security(&config, &listener)?;
         let endpoints = ClientConfig::with_endpoints(config.peers.values().cloned());
@@ -95,6 +106,7 @@ impl Server {
             transport: Arc::new(transport),
             observers: vec![Arc::new(lives.clone())],
             elsewhere: Some(client.clone()),
+            clock,
         };
         let node = Node::start(config, world).await?;
         let peers = PeerService { node: node.clone(), own, lives: lives.clone() };

@@ -7,6 +7,7 @@ use raft_store::config::{NodeConfig, Timing};
 use raft_store::disk::RealDisk;
 use raft_store::group::GroupHandle;
 use raft_store::node::{Node, StartError, World};
+use raft_store::runtime::WallClock;
 use raft_store::transport::{PeerRequest, Transport, TransportError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -79,7 +80,13 @@ impl Cluster {
         let transport = Arc::new(End { from: config.id, net: self.net.clone() });
         Node::start(
             config,
-            World { disk: Arc::new(RealDisk::default()), transport, observers: Vec::new(), elsewhere: None },
+            World {
+                disk: Arc::new(RealDisk::default()),
+                transport,
+                observers: Vec::new(),
+                elsewhere: None,
+                clock: WallClock::default(),
+            },
         )
         .await
     }
