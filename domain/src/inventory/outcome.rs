@@ -49,6 +49,8 @@ pub enum Outcome {
     Invalid(String),
     /// Bounded state is full: not final, nothing stored.
     Overloaded,
+    /// RegisterNode: the id was another's, whose data folder is not the one that asks.
+    AnotherLife,
 }
 
 /// Why money goes back.

@@ -116,6 +116,7 @@ pub fn outcome(world: &World, outcome: &Outcome) -> String {
         Outcome::MoveBegun { attempt, from, epoch } => format!("attempt {attempt} from group {from}, epoch {epoch}"),
         Outcome::Invalid(text) => format!("invalid: {text}"),
         Outcome::Done => "done".into(),
+        Outcome::AnotherLife => "another life".into(),
         other @ (Outcome::Preparing | Outcome::Unknown | Outcome::Overloaded) => format!("{other:?}").to_lowercase(),
     }
 }

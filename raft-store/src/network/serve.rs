@@ -24,6 +24,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::ServerTlsConfig;
@@ -56,6 +57,17 @@ pub enum ServeError {
          and set node.tls"
     )]
     Open(SocketAddr),
+    /// It cannot tell whether it would be.
+    #[error("without certificates a node listens on loopback only, and where it listens cannot be told: {0}")]
+    Nowhere(std::io::Error),
+    /// The store remembers every node that it ever had, and that is too many.
+    #[error("node {id} cannot be registered, so it must not go on: {reason}")]
+    Unregistered {
+        /// Its id.
+        id: NodeId,
+        /// What the meta group says.
+        reason: String,
+    },
     /// Its port failed.
     #[error("the node's port failed: {0}")]
     Port(#[from] tonic::transport::Error),
@@ -69,8 +81,8 @@ pub struct Server {
     node: Node,
     stop: CancellationToken,
     serving: JoinHandle<Result<(), tonic::transport::Error>>,
-    /// Cancelled when the meta group says that this node's id belongs to another life.
-    another: CancellationToken,
+    /// Told when the meta group does not take this node for what it is.
+    rejected: oneshot::Receiver<ServeError>,
 }
 
 impl Server {
@@ -111,9 +123,9 @@ impl Server {
         let node = Node::start(config, world).await?;
         let peers = PeerService { node: node.clone(), own, lives: lives.clone() };
         let serving = tokio::spawn(listen(node.clone(), peers, listener, tls, stop.clone()));
-        let another = CancellationToken::new();
-        tokio::spawn(register(own, lives, client, another.clone(), stop.clone()));
-        Ok(Self { node, stop, serving, another })
+        let (reject, rejected) = oneshot::channel();
+        tokio::spawn(register(own, lives, client, reject, stop.clone()));
+        Ok(Self { node, stop, serving, rejected })
     }
 
     /// The node.
@@ -132,11 +144,11 @@ impl Server {
         let served = tokio::select! {
             biased;
             served = &mut serving => served,
-            () = self.another.cancelled() => {
+            Ok(error) = self.rejected => {
                 self.stop.cancel();
                 self.node.shutdown().await;
                 serving.abort();
-                return Err(ServeError::Wiped(self.node.id()));
+                return Err(error);
             }
             () = self.stop.cancelled() => {
                 self.node.shutdown().await;
@@ -166,21 +178,39 @@ fn security(config: &NodeConfig, listener: &TcpListener) -> Result<Option<Server
     if let Some(files) = &config.tls {
         return Ok(Some(files.server()?));
     }
-    match listener.local_addr() {
-        Ok(address) if !address.ip().is_loopback() => Err(ServeError::Open(address)),
-        _ => Ok(None),
+    private(listener.local_addr()).map(|()| None)
+}
+
+/// Whether nobody else can reach this port: one that does not say where it is may be anywhere.
+fn private(address: std::io::Result<SocketAddr>) -> Result<(), ServeError> {
+    match address {
+        Ok(address) if address.ip().is_loopback() => Ok(()),
+        Ok(address) => Err(ServeError::Open(address)),
+        Err(error) => Err(ServeError::Nowhere(error)),
     }
 }
 
 /// Tells the meta group which life this node leads, until it knows.
-async fn register(own: Identity, lives: Lives, client: Client, another: CancellationToken, stop: CancellationToken) {
+async fn register(
+    own: Identity,
+    lives: Lives,
+    client: Client,
+    reject: oneshot::Sender<ServeError>,
+    stop: CancellationToken,
+) {
     let command = Command::Meta(Meta::RegisterNode { node: own.id, life: own.life });
     while lives.of(own.id) != Some(own.life) && !stop.is_cancelled() {
         match client.submit(Partition::Meta, command.clone()).await {
             Ok(Outcome::Done) => return,
+            Ok(Outcome::AnotherLife) => {
+                tracing::error!(node = %own.id, "this node's id belongs to another life");
+                let _ = reject.send(ServeError::Wiped(own.id));
+                return;
+            }
             Ok(Outcome::Invalid(reason)) => {
-                tracing::error!(node = %own.id, reason, "this node's id belongs to another life");
-                return another.cancel();
+                tracing::error!(node = %own.id, reason, "this node cannot be registered");
+                let _ = reject.send(ServeError::Unregistered { id: own.id, reason });
+                return;
             }
             Ok(other) => tracing::debug!(?other, "not registered yet"),
             Err(error) => tracing::debug!(%error, "not registered yet"),
@@ -223,4 +253,17 @@ async fn listen(
         .add_service(operators)
         .serve_with_incoming_shutdown(TcpIncoming::from(listener).with_nodelay(Some(true)), stop.cancelled_owned())
         .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_without_certificates_must_be_on_loopback_and_must_say_so() {
+        assert!(private(Ok(([127, 0, 0, 1], 7001).into())).is_ok());
+        assert!(matches!(private(Ok(([0, 0, 0, 0], 7001).into())), Err(ServeError::Open(_))));
+        let untold = private(Err(std::io::Error::other("no such socket")));
+        assert!(matches!(&untold, Err(error) if error.to_string().contains("cannot be told")), "{untold:?}");
+    }
 }

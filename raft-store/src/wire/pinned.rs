@@ -230,6 +230,7 @@ fn outcomes() -> Vec<(&'static str, Outcome)> {
         ("outcome-moved", Outcome::Moved { epoch: Epoch(5) }),
         ("outcome-done", Outcome::Done),
         ("outcome-overloaded", Outcome::Overloaded),
+        ("outcome-another-life", Outcome::AnotherLife),
     ]
 }
 
