@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// A clock that is further from its peers' is said to be wrong.
-const WRONG_MS: u64 = 500;
+pub const CLOCK_WRONG_MS: u64 = 500;
 /// One that was wrong is right again when it is as near as this, so that one at the brink does not fill the log.
 const RIGHT_MS: u64 = 400;
 /// Between two looks.
@@ -148,8 +148,11 @@ enum Turn {
 impl Verdict {
     fn turns(&mut self, ahead_ms: i64) -> Option<Turn> {
         let off = ahead_ms.unsigned_abs();
-        let (wrong, turn) =
-            if self.wrong { (off > RIGHT_MS, Turn::Right(ahead_ms)) } else { (off > WRONG_MS, Turn::Wrong(ahead_ms)) };
+        let (wrong, turn) = if self.wrong {
+            (off > RIGHT_MS, Turn::Right(ahead_ms))
+        } else {
+            (off > CLOCK_WRONG_MS, Turn::Wrong(ahead_ms))
+        };
         (std::mem::replace(&mut self.wrong, wrong) != wrong).then_some(turn)
     }
 }

@@ -32,7 +32,7 @@ pub mod types;
 pub mod wal;
 pub mod wire;
 
-pub use clocks::Clocks;
+pub use clocks::{CLOCK_WRONG_MS, Clocks};
 pub use config::NodeConfig;
 pub use network::{ServeError, Server, serve};
 pub use node::Node;

@@ -9,5 +9,6 @@ mod placement;
 mod refused_refund;
 mod say;
 mod scripts;
+mod time;
 mod watermark;
 mod world;

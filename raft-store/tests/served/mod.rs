@@ -9,6 +9,7 @@ use domain::inventory::record::{
 use domain::money::{Currency, Minor};
 use domain::time::WallMs;
 use raft_store::client::{Client, ClientConfig};
+use raft_store::runtime::WallClock;
 use raft_store::tls::TlsFiles;
 use raft_store::{NodeConfig, Server};
 use std::collections::BTreeMap;
@@ -30,6 +31,8 @@ pub struct Store {
     servers: BTreeMap<NodeId, Server>,
     shutdown: CancellationToken,
     tuned: NodeConfig,
+    /// What each node takes for the time of day, through all its lives.
+    clocks: BTreeMap<NodeId, WallClock>,
     /// Where the nodes' certificates are, if they have any.
     certificates: Option<PathBuf>,
 }
@@ -71,6 +74,7 @@ impl Store {
             shutdown: CancellationToken::new(),
             tuned,
             joined: BTreeMap::new(),
+            clocks: BTreeMap::new(),
             certificates,
         };
         for (id, listener) in listeners {
@@ -90,7 +94,8 @@ impl Store {
             tls: self.certificates.as_ref().map(|folder| TlsFiles::of(folder, &format!("node-{id}"))),
             ..self.tuned.clone()
         };
-        let server = Server::start(config, listener, self.shutdown.clone()).await.unwrap();
+        let clock = self.clocks.entry(id).or_default().clone();
+        let server = Server::start_by(clock, config, listener, self.shutdown.clone()).await.unwrap();
         self.servers.insert(id, server);
     }
 
@@ -163,6 +168,31 @@ impl Store {
         };
         eventually("the group has a leader", || leader().is_some()).await;
         leader().unwrap()
+    }
+
+    /// The wall clock of a node.
+    pub fn clock(&self, id: NodeId) -> &WallClock {
+        &self.clocks[&id]
+    }
+
+    /// Lets this node lead the group; returns once it does.
+    pub async fn let_lead(&self, group: GroupId, to: NodeId) {
+        let deadline = Instant::now() + Duration::from_secs(120);
+        loop {
+            let leader = self.leader(group).await;
+            if leader == to {
+                return;
+            }
+            assert!(Instant::now() < deadline, "node {to} never led group {group}");
+            // A refusal or a lost message: asked again.
+            let _ = self.servers[&leader].node().group(group).expect("it leads it").transfer_leader(to).await;
+            for _ in 0..50 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                if self.servers[&to].node().group(group).is_some_and(|group| group.is_leader()) {
+                    return;
+                }
+            }
+        }
     }
 
     pub fn server(&self, id: NodeId) -> &Server {

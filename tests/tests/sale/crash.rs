@@ -36,7 +36,7 @@ async fn all_are_there(holders: &[(Fan, String)]) -> Result<()> {
 }
 
 /// The node that leads the data group.
-async fn leader(sale: &Sale) -> Result<Part> {
+pub async fn leader(sale: &Sale) -> Result<Part> {
     let store = sale.sources()?.store;
     eventually("the data group has a leader", Duration::from_secs(20), || async {
         let leaders = store.status().await.leaders();

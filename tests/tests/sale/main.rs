@@ -17,3 +17,4 @@ mod outages;
 mod readme;
 mod resize;
 mod stampede;
+mod time;

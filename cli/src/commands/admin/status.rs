@@ -7,6 +7,7 @@ use domain::inventory::EventRecord;
 use domain::inventory::Stage;
 use domain::inventory::query::{Move, Stock};
 use domain::inventory::record::EventStatus;
+use raft_store::CLOCK_WRONG_MS;
 use raft_store::client::{ClusterStatus, NodeAnswer, Role};
 use raft_store::mover::{MoveNote, median_frozen_ms};
 use serde::Serialize;
@@ -45,6 +46,8 @@ struct NodeLine {
     leads: Vec<GroupId>,
     hosts: Vec<GroupId>,
     down: Option<String>,
+    /// How far its wall clock is ahead of its peers'.
+    clock_ahead_ms: Option<i64>,
 }
 
 #[derive(Serialize)]
@@ -149,6 +152,7 @@ fn nodes(status: &ClusterStatus) -> Vec<NodeLine> {
             leads: leaders.iter().filter(|(_, leader)| **leader == node.node).map(|(group, _)| *group).collect(),
             hosts: node.groups.iter().filter(|group| group.role != Role::Outside).map(|group| group.group).collect(),
             down: None,
+            clock_ahead_ms: node.clock_ahead_ms,
         },
         NodeAnswer::Down(why) => NodeLine {
             address: address.clone(),
@@ -157,6 +161,7 @@ fn nodes(status: &ClusterStatus) -> Vec<NodeLine> {
             leads: Vec::new(),
             hosts: Vec::new(),
             down: Some(why.clone()),
+            clock_ahead_ms: None,
         },
     };
     status.nodes.iter().map(line).collect()
@@ -321,6 +326,14 @@ impl Report {
 
     fn write_rest(&self, out: &mut String) -> std::fmt::Result {
         writeln!(out)?;
+        for node in &self.nodes {
+            let wrong = node.clock_ahead_ms.filter(|ahead| ahead.unsigned_abs() > CLOCK_WRONG_MS);
+            if let (Some(id), Some(ahead)) = (node.node, wrong) {
+                let side = if ahead > 0 { "ahead of" } else { "behind" };
+                let seconds = ahead.unsigned_abs() as f64 / 1e3;
+                writeln!(out, "the wall clock of node {id} is {seconds:.1} s {side} its peers'")?;
+            }
+        }
         for open in &self.open_moves {
             let stage = format!("{:?}", open.stage).to_lowercase();
             let Move { partition, attempt, from, to, .. } = open;
