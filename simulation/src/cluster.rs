@@ -75,6 +75,17 @@ impl Cluster {
         self.trace.note(format_args!("node {id} killed"));
     }
 
+    /// Stops a node's process where it stands, or lets it go on. Its clocks do not stop.
+    pub fn pause(&self, id: NodeId, stopped: bool) {
+        let host = self.machines[&id].host.id();
+        if stopped {
+            Handle::current().pause(host)
+        } else {
+            Handle::current().resume(host)
+        }
+        self.trace.note(format_args!("node {id} {}", if stopped { "stands still" } else { "goes on" }));
+    }
+
     /// Ends a node's process and takes from its disk what was not synced.
     pub fn cut_power(&self, id: NodeId) {
         self.kill(id);

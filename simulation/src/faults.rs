@@ -4,9 +4,13 @@
 use crate::cluster::{Cluster, NODES};
 use crate::link::Weather;
 use crate::trace::Trace;
+use crate::workload::HOLD_TTL_MS;
 use domain::ids::{GroupId, NodeId};
 use madsim::rand::{Rng, thread_rng};
 use std::time::Duration;
+
+/// Kinds of faults.
+const KINDS: u32 = 9;
 
 /// How often each fault fired.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,6 +27,10 @@ pub struct Faults {
     pub partitions: u64,
     /// Clocks set wrong.
     pub skews: u64,
+    /// Wall clocks set wrong by an hour.
+    pub hours: u64,
+    /// Processes stopped where they stood, for longer than a hold lasts.
+    pub pauses: u64,
 }
 
 impl Faults {
@@ -35,6 +43,8 @@ impl Faults {
             (self.quick_restarts, "quick restart"),
             (self.partitions, "partition"),
             (self.skews, "skew"),
+            (self.hours, "hour"),
+            (self.pauses, "pause"),
         ];
         all.into_iter().filter(|(fired, _)| *fired == 0).map(|(_, name)| name).collect()
     }
@@ -50,7 +60,7 @@ async fn pause(range: std::ops::Range<u64>) {
 pub async fn rage(cluster: &Cluster, trace: &Trace, rounds: u64) -> Faults {
     let mut faults = Faults::default();
     // Each kind once, in an order by chance, so that none is missing; then as it comes.
-    let mut kinds: Vec<u32> = (0..7).collect();
+    let mut kinds: Vec<u32> = (0..KINDS).collect();
     for at in (1..kinds.len()).rev() {
         kinds.swap(at, thread_rng().gen_range(0..=at));
     }
@@ -63,7 +73,7 @@ pub async fn rage(cluster: &Cluster, trace: &Trace, rounds: u64) -> Faults {
         };
         cluster.net.set_weather(weather);
         let victim = NODES[thread_rng().gen_range(0..NODES.len())];
-        let kind = kinds.get(round as usize).copied().unwrap_or_else(|| thread_rng().gen_range(0..7));
+        let kind = kinds.get(round as usize).copied().unwrap_or_else(|| thread_rng().gen_range(0..KINDS));
         trace.note(format_args!("round {round}: fault {kind} at node {victim}, {weather:?}"));
         strike(cluster, kind, victim, &mut faults).await;
         pause(200..2_500).await;
@@ -129,6 +139,21 @@ async fn strike(cluster: &Cluster, kind: u32, victim: NodeId, faults: &mut Fault
                 cluster.restart(leader);
                 pause(100..400).await;
             }
+        }
+        6 => {
+            faults.hours += 1;
+            let ahead = [-3_600_000, 3_600_000][thread_rng().gen_range(0..2)];
+            cluster.set_clock(cluster.leader(GroupId(1)).unwrap_or(victim), 0, ahead);
+        }
+        7 => {
+            faults.pauses += 1;
+            // The leader alone, so that others take over; or all of them, so that nobody notices.
+            let leader = cluster.leader(GroupId(1)).unwrap_or(victim);
+            let all = thread_rng().gen_bool(0.5);
+            let paused: Vec<NodeId> = NODES.into_iter().filter(|id| all || *id == leader).collect();
+            paused.iter().for_each(|id| cluster.pause(*id, true));
+            pause(HOLD_TTL_MS.into()..2 * u64::from(HOLD_TTL_MS)).await;
+            paused.iter().for_each(|id| cluster.pause(*id, false));
         }
         // Only the weather.
         _ => pause(500..2_000).await,

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-const ROUNDS: u64 = 14;
+const ROUNDS: u64 = 16;
 const FANS: u64 = 12;
 
 /// What was asked for on the command line.

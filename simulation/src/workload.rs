@@ -26,7 +26,8 @@ pub const EVENT: EventId = EventId(1);
 pub const SECTIONS: [SectionId; 2] = [SectionId(1), SectionId(2)];
 /// Seats of each.
 const SEATS: u32 = 20;
-const HOLD_TTL_MS: u32 = 4_000;
+/// How long a hold lasts.
+pub const HOLD_TTL_MS: u32 = 4_000;
 /// A clock may run fast by so much; a hold must last nearly its time by any of them.
 const EARLIEST_END_US: u64 = HOLD_TTL_MS as u64 * 800;
 
