@@ -432,7 +432,7 @@ pub enum Meta {
         event: Box<EventRecord>,
         /// Codes that have a partition.
         promotions: Vec<PromotionCode>,
-        /// Groups over which sections are spread; one for all when empty.
+        /// Groups over which sections and buckets are spread; one for all when empty.
         groups: Vec<GroupId>,
     },
     /// Close, reopen or cancel.

@@ -5,7 +5,7 @@ use super::command::Meta;
 use super::outcome::Outcome;
 use super::query::{EventPlacement, Move, MoveStage, Placement};
 use super::record::{EventRecord, EventStatus};
-use crate::ids::{Attempt, Epoch, EventId, GroupId, NodeId, Partition, PromotionCode};
+use crate::ids::{Attempt, Bucket, Epoch, EventId, GroupId, NodeId, Partition, PromotionCode};
 use crate::limits;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -116,7 +116,8 @@ impl Catalogue {
         Outcome::Done
     }
 
-    /// A new event goes to one group, the one with the fewest events; its sections over several, if several are given.
+    /// A new event goes to one group, the one with the fewest events; its sections and its buckets of users over several, if
+    /// several are given.
     fn place(&self, event: &EventRecord, promotions: &[PromotionCode], groups: &[GroupId]) -> EventPlacement {
         let epoch = Epoch(1);
         let lodgers = |group: &GroupId| self.placement.events.values().filter(|e| e.home.0 == *group).count();
@@ -126,11 +127,16 @@ impl Catalogue {
             None => hosts.min_by_key(|group| (lodgers(group), **group)).copied().unwrap_or(GroupId::META),
         };
         let sections: Vec<_> = event.sections.iter().map(|section| section.id).collect();
-        let spread = sections.iter().enumerate().filter_map(|(at, section)| {
-            let group = groups.get(at % groups.len().max(1)).filter(|group| **group != home)?;
-            Some((Partition::Seats { event: event.id, section: *section }, (*group, epoch)))
-        });
-        let moved = spread.collect();
+        let seats = sections.iter().map(|section| Partition::Seats { event: event.id, section: *section });
+        let fans = (0..event.buckets).map(|bucket| Partition::Checkouts { event: event.id, bucket: Bucket(bucket) });
+        let moved = seats
+            .enumerate()
+            .chain(fans.enumerate())
+            .filter_map(|(at, partition)| {
+                let group = groups.get(at % groups.len().max(1)).filter(|group| **group != home)?;
+                Some((partition, (*group, epoch)))
+            })
+            .collect();
         EventPlacement { home: (home, epoch), buckets: event.buckets, sections, promotions: promotions.to_vec(), moved }
     }
 
@@ -155,11 +161,15 @@ impl Catalogue {
 
     fn register_node(&mut self, node: NodeId, life: u128) -> Outcome {
         if self.lives.len() >= limits::NODES && !self.lives.contains_key(&node) {
-            return Outcome::Invalid(format!("a store has at most {} nodes, over all its time", limits::NODES));
+            let text = format!(
+                "this store has had as many nodes as it ever may, {}; a new one restored from a backup",
+                limits::NODES
+            );
+            return Outcome::Invalid(text + " begins to count anew");
         }
         match *self.lives.entry(node).or_insert(life) {
             known if known == life => Outcome::Done,
-            _ => Outcome::Invalid(format!("node {node} is another one, whose data folder is not the one that asks")),
+            _ => Outcome::AnotherLife,
         }
     }
 

@@ -54,7 +54,7 @@ pub struct EventFile {
     /// `checkouts` partitions.
     #[serde(default = "default_buckets")]
     pub buckets: u16,
-    /// Groups of the store over which a new event's sections are spread; one for most. Changed later by
+    /// Groups of the store over which a new event's sections and buckets are spread; one for most. Changed later by
     /// `encore admin spread`.
     #[serde(default = "default_spread")]
     pub spread: u16,

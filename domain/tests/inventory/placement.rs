@@ -63,14 +63,15 @@ fn an_event_lives_in_one_group_and_the_next_in_another() {
 }
 
 #[test]
-fn sections_are_spread_over_the_groups_that_are_named() {
+fn sections_and_buckets_are_spread_over_the_groups_that_are_named() {
     let mut world = world();
     assert_eq!(publish(&mut world, record(&plans()), &[3, 1]), Outcome::Done);
     let placed = placed(&world);
     let groups: Vec<GroupId> = (1..4).map(|id| placed.locate(&section(id)).0).collect();
     assert_eq!(groups, [GroupId(3), GroupId(1), GroupId(3)]);
-    let bucket = Partition::Checkouts { event: EVENT, bucket: Bucket(0) };
-    assert_eq!(placed.locate(&bucket), (GroupId(3), Epoch(1)));
+    let bucket = |bucket| placed.locate(&Partition::Checkouts { event: EVENT, bucket });
+    assert_eq!([0, 1].map(|number| bucket(Bucket(number)).0), [GroupId(3), GroupId(1)]);
+    assert_eq!(bucket(Bucket::BOX_OFFICE), (GroupId(3), Epoch(1)), "the box office has one, at home");
     assert!(matches!(publish(&mut world, record(&plans()), &[9]), Outcome::Invalid(_)), "there is no group 9");
 }
 
@@ -172,4 +173,19 @@ fn the_number_of_a_group_belongs_to_those_who_reserved_it() {
     assert!(matches!(ask(&mut world, reserve(7, &[4, 5, 6])), Outcome::Invalid(_)));
     assert!(matches!(ask(&mut world, reserve(4_000_000, &[1])), Outcome::Invalid(_)));
     assert_eq!(placement(&world).groups[&GroupId(7)], nodes(&[1, 2, 3]));
+}
+
+#[test]
+fn an_id_is_one_lifes_for_ever_and_a_full_list_of_nodes_says_something_else() {
+    let mut world = world();
+    world.watchful = false;
+    let register =
+        |world: &mut World, node: usize, life| ask(world, Meta::RegisterNode { node: NodeId(node as u64), life });
+    for node in 0..domain::limits::NODES {
+        assert_eq!(register(&mut world, node, 7), Outcome::Done);
+    }
+    assert_eq!(register(&mut world, 3, 7), Outcome::Done, "again");
+    assert_eq!(register(&mut world, 3, 8), Outcome::AnotherLife);
+    let full = register(&mut world, domain::limits::NODES, 7);
+    assert!(matches!(&full, Outcome::Invalid(text) if text.contains("as many nodes as it ever may")), "{full:?}");
 }

@@ -15,5 +15,5 @@ pub use balance::{drain, rebalance};
 pub use membership::{add_node, create_group, remove_node, replace_node, transfer_leader};
 pub use orders::carry;
 pub use plan::{Plan, Refusal, Step};
-pub use spread::{SectionAt, choose_groups, spread};
+pub use spread::{choose_groups, spread};
 pub use topology::{Member, Shape, Topology};

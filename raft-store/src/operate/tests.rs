@@ -1,8 +1,12 @@
 //! Plans are pure, so every situation can be made here.
 
 use super::*;
-use domain::ids::{Epoch, EventId, GroupId, NodeId, SectionId};
+use domain::ids::{Bucket, Epoch, EventId, GroupId, NodeId, SectionId};
+use domain::inventory::EventRecord;
 use domain::inventory::query::{EventPlacement, Placement};
+use domain::inventory::record::{EventStatus, QueueMode, SectionKind, SectionSummary};
+use domain::money::Currency;
+use domain::time::WallMs;
 use std::collections::{BTreeMap, BTreeSet};
 
 const ONE: GroupId = GroupId(1);
@@ -159,33 +163,112 @@ fn a_new_group_goes_where_the_fewest_are_and_an_unfinished_one_is_finished() {
     assert_eq!(create_group(&topology, &registered(&[0]), None, &[NodeId(7)]), Err(Refusal::NoSuchNode(NodeId(7))));
 }
 
-fn placed(sections: &[(u16, u32, u32)]) -> Vec<SectionAt> {
-    sections
-        .iter()
-        .map(|(section, seats, group)| SectionAt {
-            section: SectionId(*section),
-            seats: *seats,
-            group: GroupId(*group),
-        })
-        .collect()
+/// An event whose sections have so many seats, and whose partitions are at home in group 1, but for those named.
+fn placed(sections: &[u32], buckets: u16, elsewhere: &[(&str, u32)]) -> (EventRecord, EventPlacement) {
+    let ids = (0..).map(SectionId).zip(sections);
+    let summary = |(id, capacity): (SectionId, &u32)| SectionSummary {
+        id,
+        name: id.to_string(),
+        kind: SectionKind::Seated,
+        tier: 0,
+        capacity: *capacity,
+    };
+    let record = EventRecord {
+        id: EventId(1),
+        version: 1,
+        title: "A test".into(),
+        venue: "Hall".into(),
+        starts_at: WallMs(0),
+        on_sale_at: WallMs(0),
+        status: EventStatus::Scheduled,
+        currency: Currency::EUR,
+        plan_version: 1,
+        hold_ttl_ms: 60_000,
+        user_limit: 6,
+        buckets,
+        dynamic_pricing: false,
+        retry_declined: false,
+        queue_capacity: 1,
+        queue_mode: QueueMode::Fifo,
+        tiers: Vec::new(),
+        sections: ids.map(summary).collect(),
+    };
+    let placement = EventPlacement {
+        home: (ONE, Epoch(1)),
+        buckets,
+        sections: record.sections.iter().map(|section| section.id).collect(),
+        promotions: vec!["EARLY".parse().unwrap()],
+        moved: elsewhere.iter().map(|(part, at)| (part.parse().unwrap(), (GroupId(*at), Epoch(2)))).collect(),
+    };
+    (record, placement)
+}
+
+/// The placement after a plan.
+fn after(placed: &EventPlacement, plan: &Plan) -> EventPlacement {
+    let mut placed = placed.clone();
+    for step in &plan.steps {
+        let Step::Move { partition, from, to } = step else { panic!("{step}") };
+        assert_eq!(placed.locate(partition).0, *from, "{step}");
+        placed.moved.insert(partition.clone(), (*to, Epoch(3)));
+    }
+    placed
 }
 
 #[test]
-fn sections_are_spread_by_seats_and_stay_where_they_can() {
-    let event = EventId(1);
-    let sections = placed(&[(0, 100, 1), (1, 100, 1), (2, 100, 1), (3, 100, 1), (4, 400, 1)]);
-    let plan = spread(event, &sections, &[GroupId(1), GroupId(2)]);
-    assert_eq!(plan.steps.len(), 4, "the largest stays: {:?}", words(&plan));
-    assert_eq!(plan.notes, ["group 1 has 400 of 800 seats", "group 2 has 400 of 800 seats"]);
-    // Half of the moves are done: the rest is planned, and nothing twice.
-    let halfway = placed(&[(0, 100, 2), (1, 100, 2), (2, 100, 1), (3, 100, 1), (4, 400, 1)]);
-    assert_eq!(spread(event, &halfway, &[GroupId(1), GroupId(2)]).steps.len(), 2);
-    let done = placed(&[(0, 100, 2), (1, 100, 2), (2, 100, 2), (3, 100, 2), (4, 400, 1)]);
-    assert!(spread(event, &done, &[GroupId(1), GroupId(2)]).steps.is_empty());
-    // And back together.
-    let together = spread(event, &done, &[GroupId(1)]);
-    assert_eq!(together.steps.len(), 4);
-    assert!(together.steps.iter().all(|step| matches!(step, Step::Move { to: GroupId(1), .. })));
+fn sections_and_buckets_are_spread_and_stay_where_they_can() {
+    let (record, home) = placed(&[100, 100, 100, 100, 400], 4, &[]);
+    let both = [GroupId(1), GroupId(2)];
+    let plan = spread(&record, &home, &both);
+    assert_eq!(
+        words(&plan),
+        [
+            "move seats/1/0 from group 1 to group 2",
+            "move seats/1/1 from group 1 to group 2",
+            "move seats/1/2 from group 1 to group 2",
+            "move seats/1/3 from group 1 to group 2",
+            "move checkouts/1/2 from group 1 to group 2",
+            "move checkouts/1/3 from group 1 to group 2",
+        ],
+        "the largest section stays"
+    );
+    assert_eq!(
+        plan.notes,
+        ["group 1 has 400 of 800 seats and 2 of 4 buckets", "group 2 has 400 of 800 seats and 2 of 4 buckets"]
+    );
+    // Interrupted after any step, the command goes on from there and does nothing twice.
+    for done in 0..=plan.steps.len() {
+        let part = Plan { steps: plan.steps[..done].to_vec(), notes: Vec::new() };
+        let rest = spread(&record, &after(&home, &part), &both);
+        assert_eq!(rest.steps, plan.steps[done..], "after {done} steps");
+    }
+    // And back together, with all that it has.
+    let apart = after(&home, &plan);
+    let together = spread(&record, &apart, &[ONE]);
+    assert_eq!(together.steps.len(), plan.steps.len());
+    assert!(after(&apart, &together).moved.values().all(|at| at.0 == ONE));
+}
+
+#[test]
+fn what_is_one_of_its_kind_stays_within_the_chosen_groups() {
+    let office = format!("checkouts/1/{}", Bucket::BOX_OFFICE.0);
+    let (record, apart) = placed(&[10, 10], 2, &[("promotion/1/EARLY", 2), (&office, 3), ("seats/1/1", 2)]);
+    let plan = spread(&record, &apart, &[GroupId(1), GroupId(2)]);
+    let moves = words(&plan);
+    assert_eq!(
+        moves,
+        ["move checkouts/1/1 from group 1 to group 2", &format!("move {office} from group 3 to group 1")]
+    );
+    let gathered = spread(&record, &apart, &[ONE]);
+    assert!(after(&apart, &gathered).moved.values().all(|at| at.0 == ONE), "{:?}", words(&gathered));
+}
+
+#[test]
+fn an_uneven_number_of_buckets_is_spread_by_one() {
+    let (record, home) = placed(&[7], 8, &[]);
+    let plan = spread(&record, &home, &[GroupId(1), GroupId(2), GroupId(3)]);
+    let notes = ["1 has 7 of 7 seats and 3 of 8", "2 has 0 of 7 seats and 3 of 8", "3 has 0 of 7 seats and 2 of 8"];
+    assert_eq!(plan.notes, notes.map(|note| format!("group {note} buckets")));
+    assert_eq!(plan.steps.len(), 5);
 }
 
 #[test]
@@ -202,6 +285,10 @@ fn the_home_is_the_first_group_and_there_must_be_enough() {
         groups: (0..4).map(|group| (GroupId(group), nodes.clone())).collect(),
         events: [(EventId(1), home(3)), (EventId(2), home(1))].into(),
     };
+    let mut begun = placement.clone();
+    let moved = &mut begun.events.get_mut(&EventId(1)).unwrap().moved;
+    moved.insert("checkouts/1/0".parse().unwrap(), (GroupId(1), Epoch(2)));
+    assert_eq!(choose_groups(&begun, EventId(1), 2).unwrap(), [GroupId(3), GroupId(1)], "where it went before");
     assert_eq!(choose_groups(&placement, EventId(1), 2).unwrap(), [GroupId(3), GroupId(2)]);
     assert_eq!(
         choose_groups(&placement, EventId(1), 4).unwrap_err().to_string(),

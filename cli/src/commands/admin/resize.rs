@@ -7,7 +7,7 @@ use clap::Subcommand;
 use domain::ids::{EventId, GroupId, NodeId, Partition};
 use domain::inventory::query::Placement;
 use raft_store::client::{Client, ClientConfig};
-use raft_store::operate::{self, Plan, SectionAt, Step, Topology};
+use raft_store::operate::{self, Plan, Step, Topology};
 use std::str::FromStr;
 use std::time::Instant;
 
@@ -27,7 +27,7 @@ pub enum ResizeTask {
         #[command(flatten)]
         how: How,
     },
-    /// Spread an event's sections over so many groups, while it is on sale; 1 brings them together again
+    /// Spread an event's sections and buckets over so many groups, while it is on sale; 1 brings them together again
     Spread {
         /// Its number
         event: EventId,
@@ -228,15 +228,7 @@ async fn spread(store: &Client, event: EventId, groups: usize) -> Result<Plan> {
     let placed = placement.events.get(&event).with_context(|| format!("there is no event {event}"))?;
     let record = store.event(event).await?.with_context(|| format!("there is no event {event}"))?;
     let groups = operate::choose_groups(&placement, event, groups)?;
-    let sections: Vec<SectionAt> = record
-        .sections
-        .iter()
-        .map(|section| {
-            let group = placed.locate(&Partition::Seats { event, section: section.id }).0;
-            SectionAt { section: section.id, seats: section.capacity, group }
-        })
-        .collect();
-    Ok(operate::spread(event, &sections, &groups))
+    Ok(operate::spread(&record, placed, &groups))
 }
 
 async fn carry_out(store: &Client, plan: Plan, how: How) -> Result<()> {
