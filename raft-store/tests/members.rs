@@ -185,3 +185,22 @@ async fn a_group_is_made_filled_and_outlives_a_restart() {
     let refused = operate::remove_node(&two_down, made, FOURTH).unwrap_err();
     assert!(refused.to_string().contains("would lose its quorum"), "{refused}");
 }
+
+/// openraft may refuse a learner right after an election. The step is ordered again until it is done.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_learner_is_taken_in_right_after_an_election() {
+    let mut store = Store::start().await;
+    store.leader(HOME).await;
+    store.join_node(FOURTH).await;
+    let client = store.client();
+    for leader in served::IDS {
+        let topology = settled(&client).await;
+        let address = store.joined[&FOURTH].clone();
+        store.let_lead(HOME, leader).await;
+        let step = operate::Step::AddLearner { group: HOME, node: FOURTH, address };
+        client.carry_out(&step, &mut |text| println!("    {text}")).await.unwrap();
+        assert!(topology.groups[&HOME].voters.len() == 3);
+        let plan = operate::remove_node(&settled(&client).await, HOME, FOURTH);
+        carry_out(&client, plan).await;
+    }
+}

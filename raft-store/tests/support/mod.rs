@@ -1,4 +1,5 @@
 //! Three nodes in one process on real files, joined by a transport that can be cut.
+#![allow(dead_code)]
 
 use bytes::Bytes;
 use domain::ids::{GroupId, NodeId};
@@ -8,6 +9,7 @@ use raft_store::disk::RealDisk;
 use raft_store::group::GroupHandle;
 use raft_store::node::{Node, StartError, World};
 use raft_store::runtime::WallClock;
+use raft_store::state_machine::Observer;
 use raft_store::transport::{PeerRequest, Transport, TransportError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -18,6 +20,29 @@ use std::time::{Duration, Instant};
 pub struct Net {
     nodes: Arc<Mutex<BTreeMap<NodeId, Node>>>,
     cut: Arc<Mutex<BTreeSet<NodeId>>>,
+    deaf: Arc<Mutex<BTreeSet<NodeId>>>,
+}
+
+impl Net {
+    /// This node's way to the others.
+    pub fn end(&self, from: NodeId) -> Arc<dyn Transport> {
+        Arc::new(End { from, net: self.clone() })
+    }
+
+    /// From now on this node is found.
+    pub fn join(&self, id: NodeId, node: Node) {
+        self.nodes.lock().unwrap().insert(id, node);
+    }
+
+    /// What this node asks arrives, and what it is answered does not.
+    pub fn deafen(&self, id: NodeId, off: bool) {
+        let mut deaf = self.deaf.lock().unwrap();
+        if off {
+            deaf.insert(id)
+        } else {
+            deaf.remove(&id)
+        };
+    }
 }
 
 /// One node's end of it.
@@ -38,6 +63,9 @@ impl Transport for End {
             let target = net.nodes.lock().unwrap().get(&request.to).cloned();
             let target = target.filter(|_| reachable).ok_or_else(|| failed("unreachable"))?;
             let answer = target.answer_peer(request.group, request.call, request.body).await;
+            if net.deaf.lock().unwrap().contains(&from) {
+                return Err(failed("the answer was lost"));
+            }
             answer.map_err(|error| failed(&error.to_string()))
         })
     }
@@ -48,6 +76,7 @@ pub struct Cluster {
     pub net: Net,
     pub folder: tempfile::TempDir,
     pub snapshot_every: u64,
+    observers: Vec<Arc<dyn Observer>>,
 }
 
 pub const IDS: [NodeId; 3] = [NodeId(1), NodeId(2), NodeId(3)];
@@ -56,7 +85,12 @@ pub const DATA: GroupId = GroupId(1);
 impl Cluster {
     /// Starts three nodes.
     pub async fn start(snapshot_every: u64) -> Self {
-        let cluster = Self { net: Net::default(), folder: tempfile::tempdir().unwrap(), snapshot_every };
+        Self::observed(snapshot_every, Vec::new()).await
+    }
+
+    /// The same, with all nodes watched.
+    pub async fn observed(snapshot_every: u64, observers: Vec<Arc<dyn Observer>>) -> Self {
+        let cluster = Self { net: Net::default(), folder: tempfile::tempdir().unwrap(), snapshot_every, observers };
         for id in IDS {
             cluster.start_node(id).await;
         }
@@ -77,13 +111,13 @@ impl Cluster {
     }
 
     pub async fn try_start(&self, config: NodeConfig) -> Result<Node, StartError> {
-        let transport = Arc::new(End { from: config.id, net: self.net.clone() });
+        let transport = self.net.end(config.id);
         Node::start(
             config,
             World {
                 disk: Arc::new(RealDisk::default()),
                 transport,
-                observers: Vec::new(),
+                observers: self.observers.clone(),
                 elsewhere: None,
                 clock: WallClock::default(),
             },
@@ -93,7 +127,7 @@ impl Cluster {
 
     pub async fn start_node(&self, id: NodeId) -> Node {
         let node = self.try_start(self.config(id)).await.unwrap();
-        self.net.nodes.lock().unwrap().insert(id, node.clone());
+        self.net.join(id, node.clone());
         node
     }
 
