@@ -33,6 +33,8 @@ pub struct AppliedEntry<'a> {
 pub trait Observer: Send + Sync + 'static {
     /// An entry has been applied.
     fn applied(&self, applied: &AppliedEntry<'_>);
+    /// An entry without commands has been passed.
+    fn passed(&self, _group: GroupId, _log_id: LogId) {}
     /// The machine is now a snapshot's.
     fn installed(&self, group: GroupId, last: Option<LogId>, machine: &Group);
 }
@@ -120,6 +122,9 @@ impl StateMachine {
         let term = log_id.leader_id.term;
         if state.term_began.is_none_or(|(began, _)| began < term) {
             state.term_began = Some((term, now()));
+        }
+        if !matches!(payload, EntryPayload::Normal(_)) {
+            self.0.observers.iter().for_each(|observer| observer.passed(self.0.group, log_id));
         }
         match payload {
             EntryPayload::Blank => Applied::default(),

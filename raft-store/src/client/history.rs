@@ -3,7 +3,7 @@
 
 use super::Client;
 use super::router::Router;
-use crate::history::Ownership;
+use crate::history::{Coverage, Ownership, SeatHistory};
 use crate::runtime;
 use crate::wire;
 use crate::wire::frames::{HistoryRequest, answer, ask};
@@ -17,10 +17,23 @@ use std::collections::BTreeMap;
 pub struct ToldHistory {
     /// Its changes, oldest first.
     pub changes: Vec<Ownership>,
+    /// Entries that no node that answered has indexed: what happened in them is not told.
+    pub gaps: Vec<Gap>,
     /// How many nodes answered.
     pub answered: usize,
     /// Those that did not, and why.
     pub silent: Vec<String>,
+}
+
+/// Entries of a group that nobody has: `first` to `last`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// The group.
+    pub group: GroupId,
+    /// The first of them.
+    pub first: u64,
+    /// The last of them.
+    pub last: u64,
 }
 
 impl Client {
@@ -32,17 +45,19 @@ impl Client {
         let addresses = self.router.addresses();
         let asked = addresses.iter().map(|address| ask_one(&self.router, address, event, section, seat));
         let mut told = ToldHistory::default();
-        let mut known = Vec::new();
+        let (mut known, mut coverage) = (Vec::new(), Vec::new());
         for (address, answer) in addresses.iter().zip(futures::future::join_all(asked).await) {
             match answer {
-                Ok(changes) => {
+                Ok(history) => {
                     told.answered += 1;
-                    known.push(changes);
+                    known.push(history.changes);
+                    coverage.extend(history.coverage);
                 }
                 Err(reason) => told.silent.push(format!("{address}: {reason}")),
             }
         }
         told.changes = merged(known);
+        told.gaps = missing(coverage);
         told
     }
 }
@@ -53,7 +68,7 @@ async fn ask_one(
     event: EventId,
     section: SectionId,
     seat: SeatIndex,
-) -> Result<Vec<Ownership>, String> {
+) -> Result<SeatHistory, String> {
     let request = HistoryRequest { event: event.0, section: section.0.into(), seat: seat.0 };
     let link = router.link(address);
     let asked = link.ask(GroupId::META.0, ask::What::History(request));
@@ -66,6 +81,30 @@ async fn ask_one(
         Some(Err(error)) => Err(format!("{error:?}")),
         None => Err("no answer in time".into()),
     }
+}
+
+/// What every index of a group lacks. The meta group has no seats.
+fn missing(coverage: Vec<Coverage>) -> Vec<Gap> {
+    let mut of_groups: BTreeMap<GroupId, Vec<Coverage>> = BTreeMap::new();
+    for covered in coverage.into_iter().filter(|covered| covered.group != GroupId::META) {
+        of_groups.entry(covered.group).or_default().push(covered);
+    }
+    let mut gaps = Vec::new();
+    for (group, indexes) in of_groups {
+        let newest = indexes.iter().map(|covered| covered.upto).max().unwrap_or(0);
+        let mut missing = vec![(0, newest)];
+        for covered in indexes {
+            let behind = (covered.upto < newest).then_some((covered.upto, newest));
+            let lacks: Vec<(u64, u64)> = covered.gaps.into_iter().chain(behind).collect();
+            missing = missing
+                .iter()
+                .flat_map(|one| lacks.iter().map(|other| (one.0.max(other.0), one.1.min(other.1))))
+                .filter(|(after, upto)| after < upto)
+                .collect();
+        }
+        gaps.extend(missing.into_iter().map(|(after, last)| Gap { group, first: after + 1, last }));
+    }
+    gaps
 }
 
 /// One change, whoever tells it. A change that a node only found in a snapshot stands at that snapshot's entry, so it is
@@ -125,5 +164,20 @@ mod tests {
         let told = merged(vec![late.clone(), whole.clone(), whole[2..].to_vec()]);
         assert_eq!(told.iter().map(|c| (c.group.0, c.index)).collect::<Vec<_>>(), [(2, 90), (2, 95), (1, 3), (1, 4)]);
         assert_eq!(merged(vec![late.clone()]), late);
+    }
+
+    #[test]
+    fn only_what_every_index_lacks_is_missing() {
+        let covered = |group, upto, gaps: &[(u64, u64)]| Coverage { group: GroupId(group), upto, gaps: gaps.to_vec() };
+        let gap = |group, first, last| Gap { group: GroupId(group), first, last };
+        assert_eq!(missing(vec![covered(1, 90, &[]), covered(1, 80, &[(0, 50)])]), []);
+        assert_eq!(
+            missing(vec![covered(1, 90, &[(0, 70)]), covered(1, 90, &[(10, 50), (60, 80)])]),
+            [gap(1, 11, 50), gap(1, 61, 70)]
+        );
+        // One that is behind knows nothing of the newest, and another one does not know the oldest.
+        assert_eq!(missing(vec![covered(2, 40, &[]), covered(2, 90, &[(0, 60)])]), [gap(2, 41, 60)]);
+        assert_eq!(missing(vec![covered(0, 90, &[(0, 60)])]), [], "the meta group has no seats");
+        assert_eq!(missing(Vec::new()), []);
     }
 }

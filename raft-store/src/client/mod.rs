@@ -22,7 +22,7 @@ mod watch;
 
 pub use config::ClientConfig;
 pub use error::ClientError;
-pub use history::ToldHistory;
+pub use history::{Gap, ToldHistory};
 pub use operate::{OperateError, Progress};
 pub use publish::{Promotion, PublishError};
 pub use status::{ClusterStatus, GroupStatus, NodeAnswer, NodeStatus, Role};

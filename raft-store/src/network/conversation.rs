@@ -201,7 +201,7 @@ fn history(id: u64, node: &Node, seat: frames::HistoryRequest) -> Taken {
             None => Err("this node keeps no seat history".to_owned()),
         };
         let what = match told {
-            Ok(changes) => answer::What::History(wire::encode(&changes)),
+            Ok(history) => answer::What::History(wire::encode(&history)),
             Err(reason) => answer::What::Unavailable(frames::Unavailable { reason }),
         };
         Answer { id, what: Some(what) }

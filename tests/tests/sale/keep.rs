@@ -74,7 +74,7 @@ async fn a_backup_made_in_a_sale_brings_it_back_when_all_nodes_are_lost() -> Res
     ensure!(story.contains(id) && story.contains("held") && story.contains("sold"), "{story}");
     let json = does(&sale, &["history", "1", "Block 1", "2", "1", "--json"]).await?;
     let changes: serde_json::Value = serde_json::from_str(&json)?;
-    assert_eq!(changes[0]["reservation_id"], held.body["reservation_id"], "{json}");
+    assert_eq!(changes["changes"][0]["reservation_id"], held.body["reservation_id"], "{json}");
 
     let file = sale.folder().join("store.backup");
     let path = file.to_str().context("a path")?;

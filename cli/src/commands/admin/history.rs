@@ -6,6 +6,7 @@ use domain::ids::{EventId, SeatIndex};
 use domain::inventory::SeatChangeKind;
 use domain::inventory::record::{SectionKind, SectionPlan};
 use domain::time::WallMs;
+use raft_store::client::Gap;
 use raft_store::history::Ownership;
 use serde_json::json;
 use time::OffsetDateTime;
@@ -45,12 +46,20 @@ pub async fn run(desk: &Desk, arguments: &HistoryArguments) -> Result<()> {
     }
     if *json {
         let changes: Vec<_> = told.changes.iter().map(as_json).collect();
-        println!("{}", serde_json::to_string_pretty(&changes)?);
+        let gap = |gap: &Gap| json!({"group": gap.group.0, "first": gap.first, "last": gap.last});
+        let gaps: Vec<_> = told.gaps.iter().map(gap).collect();
+        println!("{}", serde_json::to_string_pretty(&json!({"changes": changes, "gaps": gaps}))?);
         return Ok(());
     }
     println!("Event {event}, {section}, row {row}, seat {seat}");
+    for Gap { group, first, last } in &told.gaps {
+        println!(
+            "No node has entries {first} to {last} of group {group} any more: what happened in them is not told here."
+        );
+    }
     if told.changes.is_empty() {
-        println!("has never been anybody's.");
+        let since = if told.gaps.is_empty() { "has never been anybody's." } else { "Nothing else is known of it." };
+        println!("{since}");
     }
     for change in &told.changes {
         let when = change.at.map_or_else(|| "at the latest then".to_owned(), when);
