@@ -1,16 +1,25 @@
-//! What may be read from a group: a reservation with T as the leader would stamp it now, maps and the catalogue as applied,
-//! and the advice that a seat is visibly taken.
+//! What may be read from a group: a reservation with what is left at T as the leader would stamp it now, maps and the
+//! catalogue as applied, and the advice that a seat is visibly taken.
 
 use super::checkouts::ALTERNATIVES;
 use super::command::{BestAvailable, Cart, Checkout, Command, Request};
 use super::copy::{Copy, Machine};
 use super::group::{Fed, Group, Hosted};
 use super::locals::Now;
-use super::outcome::Refusal;
+use super::outcome::{Outcome, Refusal};
 use super::query::{Answer, Query};
+use super::record::ReservationView;
 use crate::ids::{Epoch, EventId, NodeId, Partition, SeatRef, SectionId};
-use crate::time::WallMs;
+use crate::time::{Ticks, WallMs};
 use std::collections::BTreeMap;
+
+/// What is left at this moment of something that has not ended.
+fn counted_down(mut view: ReservationView, now: Ticks) -> ReservationView {
+    if !view.status.is_terminal() {
+        view.remaining_ms = view.deadline.remaining_ms(now);
+    }
+    view
+}
 
 impl Group {
     /// Reads. `elapsed_since_last_entry_ms` is what the leader would stamp now; a follower gives 0.
@@ -31,13 +40,20 @@ impl Group {
             Partition::Checkouts { event, bucket } => {
                 let Some(copy) = self.checkouts.get(&(*event, *bucket)) else { return NEVER_HERE };
                 let Some(judge) = copy.active() else { return Answer::Moved { epoch: copy.epoch } };
-                let t = judge.time(self.clock_after(elapsed_since_last_entry_ms));
+                // A stamp that no entry carries yet may never be: the next leader does not make it up. It shortens what is
+                // left to count down from, and ends nothing.
+                let (t, stamped) = (judge.time(self.clock), judge.time(self.clock_after(elapsed_since_last_entry_ms)));
+                let seen = |view| counted_down(view, stamped);
                 match query {
-                    Query::Reservation(id) => Answer::Reservation(judge.reservation(id, t).map(Box::new)),
+                    Query::Reservation(id) => Answer::Reservation(judge.reservation(id, t).map(seen).map(Box::new)),
                     Query::Live(ids) => Answer::Live(judge.live(ids, t)),
-                    Query::Records => Answer::Records(judge.reservations(t)),
+                    Query::Records => Answer::Records(judge.reservations(t).into_iter().map(seen).collect()),
                     Query::Answered { user, key, fingerprint } => {
-                        Answer::Answered(judge.answered(user, key, fingerprint, t).map(Box::new))
+                        let answered = judge.answered(user, key, fingerprint, t).map(|outcome| match outcome {
+                            Outcome::Reservation(view) => Outcome::Reservation(Box::new(seen(*view))),
+                            other => other,
+                        });
+                        Answer::Answered(answered.map(Box::new))
                     }
                     _ => feed_of(copy, query),
                 }
