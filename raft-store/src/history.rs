@@ -1,6 +1,7 @@
 //! Who owned a seat, and since when: every change of ownership that this node has applied, for `encore admin history`. What
 //! is applied is noted and never waited for; notes are bounded, and where the index cannot keep up it later enters what it
-//! finds, as after a snapshot that skipped entries. It may be lost and begun anew: nothing rests on it.
+//! finds, as after a snapshot that skipped entries. It may be lost and begun anew: nothing rests on it. What was skipped is
+//! remembered as a gap, so that nobody takes for all that happened what is only all that is known.
 
 mod index;
 
@@ -13,7 +14,7 @@ use domain::inventory::{Answer, Group, Query, SeatChange, SeatChangeKind};
 use domain::time::WallMs;
 use index::Index;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,12 +35,32 @@ pub struct Ownership {
     pub kind: SeatChangeKind,
 }
 
+/// What an index has of one group.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Coverage {
+    /// The group.
+    pub group: GroupId,
+    /// The last entry that it has come to.
+    pub upto: u64,
+    /// Entries that it lacks, ascending: after the first of each pair, up to the second.
+    pub gaps: Vec<(u64, u64)>,
+}
+
+/// What one index tells of a seat.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeatHistory {
+    /// Its changes, oldest first.
+    pub changes: Vec<Ownership>,
+    /// How complete that is.
+    pub coverage: Vec<Coverage>,
+}
+
 /// What the index is told.
 enum Note {
     /// An entry changed these seats.
     Applied { group: GroupId, index: u64, at: WallMs, seats: Vec<SeatChange> },
-    /// After this entry these seats had these owners.
-    Found { group: GroupId, index: u64, owned: Vec<SeatChange> },
+    /// After this entry these seats had these owners. Entries before may have been missed, from `after` on at the latest.
+    Found { group: GroupId, index: u64, owned: Vec<SeatChange>, after: Option<u64> },
     /// Everything noted before is to be in the index.
     Settled(oneshot::Sender<()>),
 }
@@ -54,8 +75,8 @@ const BATCH: usize = 1_024;
 pub struct History {
     index: Index,
     notes: mpsc::Sender<Note>,
-    /// Groups of which a note found no room.
-    missed: Arc<Mutex<BTreeSet<GroupId>>>,
+    /// Groups of which a note found no room, and the first entry that was missed so.
+    missed: Arc<Mutex<BTreeMap<GroupId, u64>>>,
 }
 
 impl History {
@@ -68,8 +89,8 @@ impl History {
         Ok(Self { index, notes, missed: Arc::default() })
     }
 
-    /// Every change of one seat, oldest first. Reads the disk.
-    pub fn seat(&self, event: EventId, section: SectionId, seat: SeatIndex) -> io::Result<Vec<Ownership>> {
+    /// Every change of one seat, and how complete that is. Reads the disk.
+    pub fn seat(&self, event: EventId, section: SectionId, seat: SeatIndex) -> io::Result<SeatHistory> {
         self.index.seat(event, section, seat)
     }
 
@@ -82,33 +103,48 @@ impl History {
     }
 
     /// Notes without waiting; if there is no room, the group is looked at as a whole once there is.
-    fn note(&self, group: GroupId, note: Note) {
+    fn note(&self, group: GroupId, index: u64, note: Note) {
         if let Err(mpsc::error::TrySendError::Full(_)) = self.notes.try_send(note) {
-            self.missed.lock().unwrap_or_else(PoisonError::into_inner).insert(group);
+            self.missed.lock().unwrap_or_else(PoisonError::into_inner).entry(group).or_insert(index);
         }
     }
 
-    /// Whether notes of this group were missed and there is room again.
-    fn catches_up(&self, group: GroupId) -> bool {
+    /// The first entry of this group that was missed, if there is room again.
+    fn catches_up(&self, group: GroupId) -> Option<u64> {
         let mut missed = self.missed.lock().unwrap_or_else(PoisonError::into_inner);
-        self.notes.capacity() >= WAITING / 2 && missed.remove(&group)
+        self.has_room().then(|| missed.remove(&group)).flatten()
+    }
+
+    fn has_room(&self) -> bool {
+        self.notes.capacity() >= WAITING / 2
     }
 }
 
 impl Observer for History {
     fn applied(&self, applied: &AppliedEntry<'_>) {
         let (group, index) = (applied.group, applied.log_id.index());
-        if self.catches_up(group) {
-            self.note(group, Note::Found { group, index, owned: owners(applied.machine) });
+        if let Some(first) = self.catches_up(group) {
+            let after = Some(first.saturating_sub(1));
+            self.note(group, index, Note::Found { group, index, owned: owners(applied.machine), after });
         } else if !applied.seats.is_empty() {
             let (at, seats) = (applied.entry.stamp.wall, applied.seats.to_vec());
-            self.note(group, Note::Applied { group, index, at, seats });
+            self.note(group, index, Note::Applied { group, index, at, seats });
+        } else {
+            self.passed(group, applied.log_id);
+        }
+    }
+
+    /// The index has come so far. While it is busy, the next note of the group says so as well.
+    fn passed(&self, group: GroupId, log_id: LogId) {
+        let (index, at, seats) = (log_id.index(), WallMs(0), Vec::new());
+        if self.has_room() {
+            let _ = self.notes.try_send(Note::Applied { group, index, at, seats });
         }
     }
 
     fn installed(&self, group: GroupId, last: Option<LogId>, machine: &Group) {
         let Some(index) = last.map(|log_id| log_id.index()) else { return };
-        self.note(group, Note::Found { group, index, owned: owners(machine) });
+        self.note(group, index, Note::Found { group, index, owned: owners(machine), after: None });
     }
 }
 

@@ -1,26 +1,21 @@
 //! Faults that openraft is known to have, or to have had, each against the way in which we run it: what goes wrong, and the
-//! property that must hold all the same. The settings behind them are pinned in `log_store/tests.rs`; the simulation
-//! switches leader restore back on and must find it.
+//! property that must hold all the same. The settings behind them are pinned in `log_store/tests.rs`; that
+//! `initialize()` returns too early is in `bootstrap.rs`; the simulation switches leader restore back on and must find it.
 
 mod support;
 
 use domain::ids::{EventId, GroupId, NodeId, Partition, SectionId};
 use domain::inventory::command::{Command, Manage};
 use domain::inventory::{Group, Request};
-use futures::FutureExt;
-use raft_store::config::{KnownBugs, NodeConfig, Timing};
-use raft_store::disk::memory::MemoryDisk;
+use raft_store::config::{KnownBugs, NodeConfig};
 use raft_store::group::{GroupHandle, ProposeError};
-use raft_store::node::{Node, World};
-use raft_store::runtime::WallClock;
 use raft_store::state_machine::{AppliedEntry, Observer};
 use raft_store::types::LogId;
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use support::{Cluster, DATA, IDS, Net, eventually};
+use support::{Cluster, DATA, IDS, eventually};
 
 fn partition(section: u16) -> Partition {
     Partition::Seats { event: EventId(1), section: SectionId(section) }
@@ -78,60 +73,6 @@ async fn a_restarted_leader_does_not_lead_without_an_election() {
     assert!(!comes_back_as_leader(KnownBugs::default()).await);
     // And this test would see it.
     assert!(comes_back_as_leader(KnownBugs { leader_restore: true }).await);
-}
-
-/// `initialize()` returns before what it wrote is durable. A founder that loses power then must begin its groups again.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_founder_that_lost_power_before_its_first_entry_was_durable_begins_again() {
-    let config = NodeConfig {
-        id: NodeId(1),
-        data: PathBuf::from("/node"),
-        peers: [(NodeId(1), "node-1:1".to_owned())].into(),
-        seat_history: false,
-        timing: Timing { heartbeat_ms: 50, election_min_ms: 200, election_max_ms: 400 },
-        ..NodeConfig::default()
-    };
-    let disk = MemoryDisk::default();
-    let stuck = Arc::new(AtomicBool::new(false));
-    let slow = disk.delayed(Arc::new({
-        let stuck = stuck.clone();
-        move || {
-            let stuck = stuck.clone();
-            async move {
-                while stuck.load(Ordering::Relaxed) {
-                    tokio::time::sleep(Duration::from_millis(5)).await;
-                }
-            }
-            .boxed()
-        }
-    }));
-    let world = |disk: MemoryDisk| World {
-        disk: Arc::new(disk),
-        transport: Net::default().end(NodeId(1)),
-        observers: Vec::new(),
-        elsewhere: None,
-        clock: WallClock::default(),
-    };
-    let first = Node::start(config.clone(), world(slow)).await;
-    stuck.store(true, Ordering::Relaxed);
-    let first = first.unwrap();
-    let data = first.group(DATA).unwrap();
-    eventually("the group says that it has members", || !data.status().members.is_empty()).await;
-    let after = disk.copy();
-    after.cut_power(&mut |_| 0);
-    assert_eq!(data.status().applied, None, "the test is one only if nothing was durable");
-
-    let again = Node::start(config, world(after)).await.unwrap();
-    eventually("the groups have begun and serve", || {
-        again.groups().iter().all(|group| group.is_leader() && group.status().applied.is_some())
-    })
-    .await;
-    let data = again.group(DATA).unwrap();
-    eventually("it takes proposals", || data.propose(request(1)).now_or_never().is_none_or(|done| done.is_ok())).await;
-    eventually("one was applied", || has(&data, 1)).await;
-    stuck.store(false, Ordering::Relaxed);
-    first.shutdown().await;
-    again.shutdown().await;
 }
 
 /// A fresh leader refuses writes until a quorum has confirmed it (`LeaseExpired`), though it says that it leads. Whoever

@@ -2,18 +2,22 @@
 //! neighbouring seats, so that a busy node writes few of them; a seat's changes are found by reading its block's. Applying
 //! entries again may cut the batches elsewhere, so that a change may stand in two records: it is told once.
 
-use super::{Note, Ownership};
+use super::{Coverage, Note, Ownership, SeatHistory};
 use domain::ids::{EventId, GroupId, SeatIndex, SectionId};
 use domain::inventory::SeatChange;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use tokio::sync::oneshot;
 
 /// Neighbouring seats whose changes are kept together.
 const BLOCK: u32 = 256;
 /// sled's cache: what is written is seldom read.
 const CACHE_BYTES: u64 = 16 << 20;
+
+/// A file of this name in the folder says that the index was found to be damaged: the next start begins it anew.
+const DAMAGED: &str = "damaged";
 
 /// One change as it is recorded: where it stands among its entry's changes, and whose seat it is.
 #[derive(Clone, Copy, Serialize, Deserialize)]
@@ -32,43 +36,102 @@ type Batch = BTreeMap<(Block, GroupId), Vec<Recorded>>;
 #[derive(Clone)]
 pub(super) struct Index {
     changes: sled::Tree,
-    /// Up to which entry of each group it is complete.
+    /// The last entry of each group that it has come to.
     complete: sled::Tree,
+    /// Group and last entry of each gap, and the entry before the gap.
+    gaps: sled::Tree,
+    marker: PathBuf,
 }
 
 impl Index {
     pub(super) fn open(folder: &Path) -> io::Result<Self> {
-        let open = || -> sled::Result<_> {
-            let db = sled::Config::new().path(folder).cache_capacity(CACHE_BYTES).open()?;
-            Ok(Self { changes: db.open_tree("changes of blocks")?, complete: db.open_tree("changes are complete")? })
-        };
-        match open() {
-            Err(error @ (sled::Error::Corruption { .. } | sled::Error::Unsupported(_))) => {
+        match Self::open_as_it_is(folder) {
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                 tracing::warn!(%error, "the seat history cannot be read and is begun anew");
                 std::fs::remove_dir_all(folder)?;
-                Ok(open()?)
+                Self::open_as_it_is(folder)
             }
-            opened => Ok(opened?),
+            opened => opened,
         }
     }
 
+    /// Damage has the kind `InvalidData`, whatever sled makes of it: it panics over some of it.
+    fn open_as_it_is(folder: &Path) -> io::Result<Self> {
+        let marker = folder.join(DAMAGED);
+        if marker.exists() {
+            return Err(damaged("it was found to be"));
+        }
+        let open = || -> sled::Result<_> {
+            let db = sled::Config::new().path(folder).cache_capacity(CACHE_BYTES).open()?;
+            let (changes, gaps) = (db.open_tree("changes of blocks")?, db.open_tree("gaps")?);
+            Ok(Self { changes, gaps, complete: db.open_tree("changes are complete")?, marker })
+        };
+        match std::panic::catch_unwind(open) {
+            Ok(Ok(index)) => Ok(index),
+            Ok(Err(sled::Error::Io(error))) => Err(match error.kind() {
+                io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidInput => damaged(error),
+                _ => error,
+            }),
+            Ok(Err(error)) => Err(damaged(error)),
+            Err(_) => Err(damaged("sled panicked")),
+        }
+    }
+
+    /// Notes damage that is found later, for the next start.
+    fn marked<T>(&self, done: io::Result<T>) -> io::Result<T> {
+        if let Err(error) = &done
+            // sled's own word for it is the second.
+            && matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput)
+            && !self.marker.exists()
+        {
+            tracing::error!(%error, "the seat history is damaged; it is begun anew when the node starts again");
+            let _ = std::fs::write(&self.marker, b"");
+        }
+        done
+    }
+
     /// Every change of one seat, oldest entry first.
-    pub(super) fn seat(&self, event: EventId, section: SectionId, seat: SeatIndex) -> io::Result<Vec<Ownership>> {
+    pub(super) fn seat(&self, event: EventId, section: SectionId, seat: SeatIndex) -> io::Result<SeatHistory> {
         let mut changes = BTreeMap::new();
-        self.read(block_of(event, section, seat), |recorded| {
+        let read = self.read(block_of(event, section, seat), |recorded| {
             if recorded.seat == seat {
                 let Recorded { place, ownership, .. } = recorded;
                 changes.insert((ownership.index, ownership.group, place), ownership);
             }
-        })?;
-        Ok(changes.into_values().collect())
+        });
+        let coverage = self.marked(read.and_then(|()| self.coverage()))?;
+        Ok(SeatHistory { changes: changes.into_values().collect(), coverage })
+    }
+
+    /// How complete it is.
+    fn coverage(&self) -> io::Result<Vec<Coverage>> {
+        self.complete
+            .iter()
+            .map(|item| {
+                let (key, upto) = item?;
+                let group = GroupId(u32::from_be_bytes(key.as_ref().try_into().map_err(damaged)?));
+                let gaps = self.gaps.scan_prefix(group.0.to_be_bytes()).map(|item| {
+                    let (key, after) = item?;
+                    Ok((number(&after)?, number(key.get(4..).unwrap_or_default())?))
+                });
+                Ok(Coverage { group, upto: number(&upto)?, gaps: gaps.collect::<io::Result<_>>()? })
+            })
+            .collect()
     }
 
     /// Writes notes in their order; whoever waits for them is told afterwards.
     pub(super) fn enter(&self, notes: Vec<Note>) -> io::Result<()> {
+        let mut settled = Vec::new();
+        let entered = self.enter_all(notes, &mut settled);
+        for sender in settled {
+            let _ = sender.send(());
+        }
+        self.marked(entered)
+    }
+
+    fn enter_all(&self, notes: Vec<Note>, settled: &mut Vec<oneshot::Sender<()>>) -> io::Result<()> {
         let mut batch = Batch::new();
         let mut upto: BTreeMap<GroupId, u64> = BTreeMap::new();
-        let mut settled = Vec::new();
         for note in notes {
             let (group, index, at, seats) = match note {
                 Note::Settled(sender) => {
@@ -76,11 +139,13 @@ impl Index {
                     continue;
                 }
                 Note::Applied { group, index, at, seats } => (group, index, Some(at), seats),
-                Note::Found { group, index, owned } => {
-                    let known = upto.get(&group).copied().max(self.complete_upto(group)?);
-                    if known.is_some_and(|known| known >= index) {
+                Note::Found { group, index, owned, after } => {
+                    let known = upto.get(&group).copied().max(self.complete_upto(group)?).unwrap_or(0);
+                    let after = after.unwrap_or(known).min(known);
+                    if after >= index {
                         continue;
                     }
+                    self.gaps.insert(gap_key(group, index), &after.to_be_bytes())?;
                     // The comparison reads what was noted so far.
                     self.record(std::mem::take(&mut batch))?;
                     (group, index, None, self.unknown(owned)?)
@@ -99,9 +164,6 @@ impl Index {
             if self.complete_upto(group)?.is_none_or(|known| known < index) {
                 self.complete.insert(group.0.to_be_bytes(), &index.to_be_bytes())?;
             }
-        }
-        for sender in settled {
-            let _ = sender.send(());
         }
         Ok(())
     }
@@ -122,16 +184,14 @@ impl Index {
 
     fn read(&self, block: Block, mut each: impl FnMut(Recorded)) -> io::Result<()> {
         for record in self.changes.scan_prefix(block_key(block)) {
-            let recorded: Vec<Recorded> =
-                postcard::from_bytes(&record?.1).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+            let recorded: Vec<Recorded> = postcard::from_bytes(&record?.1).map_err(damaged)?;
             recorded.into_iter().for_each(&mut each);
         }
         Ok(())
     }
 
     fn complete_upto(&self, group: GroupId) -> io::Result<Option<u64>> {
-        let found = self.complete.get(group.0.to_be_bytes())?;
-        Ok(found.and_then(|bytes| Some(u64::from_be_bytes(bytes.as_ref().try_into().ok()?))))
+        self.complete.get(group.0.to_be_bytes())?.map(|bytes| number(&bytes)).transpose()
     }
 
     /// Those that no record tells of as the seat's last change.
@@ -153,6 +213,18 @@ impl Index {
         };
         Ok(owned.into_iter().filter(|change| !is_known(change)).collect())
     }
+}
+
+fn damaged(error: impl std::fmt::Display) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("the seat history is damaged: {error}"))
+}
+
+fn number(bytes: &[u8]) -> io::Result<u64> {
+    bytes.try_into().map(u64::from_be_bytes).map_err(damaged)
+}
+
+fn gap_key(group: GroupId, upto: u64) -> Vec<u8> {
+    [&group.0.to_be_bytes()[..], &upto.to_be_bytes()].concat()
 }
 
 fn block_of(event: EventId, section: SectionId, seat: SeatIndex) -> Block {

@@ -17,7 +17,7 @@ fn applied(index: u64, seats: Vec<SeatChange>) -> Note {
 }
 
 fn found(index: u64, owned: Vec<SeatChange>) -> Note {
-    Note::Found { group: GroupId(1), index, owned }
+    Note::Found { group: GroupId(1), index, owned, after: None }
 }
 
 /// Notes these one at a time, so that each is a batch of its own.
@@ -30,7 +30,7 @@ async fn tell(history: &History, notes: impl IntoIterator<Item = Note>) {
 
 fn of(history: &History, seat: u32) -> Vec<(u64, Option<u64>, SeatChangeKind)> {
     let changes = history.seat(EVENT, SECTION, SeatIndex(seat)).unwrap();
-    changes.iter().map(|change| (change.index, change.at.map(|at| at.0), change.kind)).collect()
+    changes.changes.iter().map(|change| (change.index, change.at.map(|at| at.0), change.kind)).collect()
 }
 
 /// sled's lock is free once the writing task has seen that every handle is gone.
@@ -74,7 +74,7 @@ async fn seats_of_far_blocks_and_other_sections_are_apart() {
     tell(&history, [applied(1, vec![change(5, 7, SeatChangeKind::Held), elsewhere, far])]).await;
     assert_eq!(of(&history, 5), [(1, Some(10), SeatChangeKind::Held)]);
     assert_eq!(of(&history, 5 + 256), [(1, Some(10), SeatChangeKind::Blocked)]);
-    assert_eq!(history.seat(EVENT, SectionId(3), SeatIndex(5)).unwrap()[0].reservation.sequence, 9);
+    assert_eq!(history.seat(EVENT, SectionId(3), SeatIndex(5)).unwrap().changes[0].reservation.sequence, 9);
 }
 
 #[tokio::test]
@@ -90,6 +90,13 @@ async fn what_a_snapshot_skipped_is_entered_as_found() {
     tell(&history, notes).await;
     assert_eq!(of(&history, 5), [(1, Some(10), SeatChangeKind::Held)]);
     assert_eq!(of(&history, 6), [(50, None, SeatChangeKind::Sold)]);
+    // What happened between the two entries is not known, and said to be so; what passed without a change is no gap.
+    tell(&history, [applied(51, Vec::new()), found(51, Vec::new())]).await;
+    assert_eq!(coverage(&history), [Coverage { group: GroupId(1), upto: 51, gaps: vec![(1, 50)] }]);
+}
+
+fn coverage(history: &History) -> Vec<Coverage> {
+    history.seat(EVENT, SECTION, SeatIndex(5)).unwrap().coverage
 }
 
 #[tokio::test]
@@ -100,13 +107,21 @@ async fn a_group_whose_note_found_no_room_is_looked_at_once_there_is() {
     let (notes, received) = mpsc::channel(WAITING);
     let history = History { index: index.clone(), notes, missed: Arc::default() };
     for number in 0..=WAITING as u64 {
-        history.note(GroupId(1), applied(number + 1, vec![change(5, number, SeatChangeKind::Held)]));
+        history.note(GroupId(1), number + 1, applied(number + 1, vec![change(5, number, SeatChangeKind::Held)]));
     }
-    assert!(!history.catches_up(GroupId(1)), "the queue is full");
+    assert_eq!(history.catches_up(GroupId(1)), None, "the queue is full");
     spawn(write(index, received));
     history.settle().await;
     assert_eq!(of(&history, 5).len(), WAITING);
-    assert!(!history.catches_up(GroupId(2)), "nothing was missed of it");
-    assert!(history.catches_up(GroupId(1)));
-    assert!(!history.catches_up(GroupId(1)), "once");
+    assert_eq!(history.catches_up(GroupId(2)), None, "nothing was missed of it");
+    let first = WAITING as u64 + 1;
+    assert_eq!(history.catches_up(GroupId(1)), Some(first));
+    assert_eq!(history.catches_up(GroupId(1)), None, "once");
+    // Entries went by in between, and what was missed before them is a gap all the same.
+    let late = Note::Found { group: GroupId(1), index: first + 9, owned: Vec::new(), after: Some(first - 1) };
+    tell(&history, [applied(first + 5, Vec::new()), late]).await;
+    assert_eq!(
+        coverage(&history),
+        [Coverage { group: GroupId(1), upto: first + 9, gaps: vec![(first - 1, first + 9)] }]
+    );
 }
