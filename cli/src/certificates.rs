@@ -46,6 +46,27 @@ pub fn issue(folder: &Path, nodes: &[NodeId], days: u32) -> Result<Issued> {
     Ok(issued)
 }
 
+/// The list of revoked certificates in the folder of an authority.
+pub const REVOKED: &str = "revoked";
+
+/// Puts this holder's certificate on the list, and its pair aside, so that another one can be issued. Gives its serial number.
+pub fn revoke(folder: &Path, holder: &str) -> Result<String> {
+    let file = folder.join(format!("{holder}.pem"));
+    let serial = raft_store::tls::serial(&file)?;
+    let list = folder.join(REVOKED);
+    let opened = OpenOptions::new().create(true).append(true).open(&list);
+    let mut opened = opened.with_context(|| format!("{} cannot be written", list.display()))?;
+    opened.write_all(format!("{serial} {holder}\n").as_bytes()).and_then(|()| opened.sync_all())?;
+    // The list first: an interrupted command is given again.
+    for ending in ["key", "pem"] {
+        let (from, to) = (format!("{holder}.{ending}"), format!("{holder}.{serial}.{ending}"));
+        if folder.join(&from).exists() {
+            fs::rename(folder.join(&from), folder.join(to)).with_context(|| format!("{from} cannot be put aside"))?;
+        }
+    }
+    Ok(serial)
+}
+
 /// The authority of the folder, which is made if there is none.
 fn authority(folder: &Path, issued: &mut Issued) -> Result<Issuer<'static, KeyPair>> {
     let (certificate, key_file) = (folder.join("ca.pem"), folder.join("ca.key"));
@@ -150,6 +171,11 @@ mod tests {
         assert_eq!(renewed.written.len(), 2);
         assert_ne!(read("node-1.pem"), one);
         assert_eq!(read("ca.pem"), authority);
+
+        let serial = revoke(folder.path(), "node-1").expect("it has a certificate");
+        assert_eq!(fs::read_to_string(folder.path().join(REVOKED)).expect("a list"), format!("{serial} node-1\n"));
+        assert_eq!(issue(folder.path(), &nodes, 30).expect("issued").written.len(), 2);
+        assert_ne!(raft_store::tls::serial(&folder.path().join("node-1.pem")).expect("a certificate"), serial);
         fs::remove_file(folder.path().join("ca.key")).expect("it is there");
         assert!(issue(folder.path(), &nodes, 30).is_err());
     }

@@ -34,6 +34,8 @@ pub struct NodeConfig {
     pub seat_history: bool,
     /// Its certificate. Without one it listens on loopback only.
     pub tls: Option<TlsFiles>,
+    /// The list of certificates that are good no more (`encore admin certs --revoke`); read again when it changes.
+    pub revoked: Option<PathBuf>,
     /// Faults to switch back on, so that the simulation can prove that it would find them. Not configurable.
     #[serde(skip)]
     pub known_bugs: KnownBugs,
@@ -60,6 +62,7 @@ impl Default for NodeConfig {
             segment_bytes: 64 << 20,
             seat_history: true,
             tls: None,
+            revoked: None,
             known_bugs: KnownBugs::default(),
         }
     }

@@ -125,6 +125,20 @@ impl TlsFiles {
     }
 }
 
+/// The serial number of a certificate, as the list of revoked ones has it.
+pub(crate) fn serial_of(certificate: &CertificateDer<'_>) -> Result<String, String> {
+    let parsed = webpki::EndEntityCert::try_from(certificate).map_err(|error| error.to_string())?;
+    Ok(parsed.serial().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// The same of a PEM file.
+pub fn serial(file: &Path) -> Result<String, TlsError> {
+    let failed = |reason: String| TlsError { file: file.to_path_buf(), reason };
+    let certificate =
+        CertificateDer::from_pem_slice(&read(file)?).map_err(|error| failed(format!("no certificate: {error}")))?;
+    serial_of(&certificate).map_err(failed)
+}
+
 /// Whether this certificate is good for a connection now, by this authority.
 fn valid(certificate: &[u8], authority: &[u8]) -> Result<(), String> {
     let parsed = |pem: &[u8]| CertificateDer::from_pem_slice(pem).map_err(|error| format!("no certificate: {error}"));

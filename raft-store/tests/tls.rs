@@ -5,7 +5,7 @@ mod served;
 use domain::ids::{GroupId, NodeId};
 use domain::inventory::{Outcome, Status};
 use raft_store::client::{Client, ClientConfig, ClientError};
-use raft_store::tls::{Role, STORE_NAME, TlsFiles, node_name};
+use raft_store::tls::{Role, STORE_NAME, TlsFiles, node_name, serial};
 use raft_store::transport::{Lane, PeerCall, PeerRequest, Transport};
 use raft_store::wire::frames::WatchRequest;
 use raft_store::wire::frames::store_client::StoreClient;
@@ -185,4 +185,44 @@ async fn without_certificates_a_node_is_for_this_machine_only() {
         Ok(_) => panic!("it listens for everybody"),
     }
     assert!(!data.exists(), "nothing was begun");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_revoked_certificate_is_good_for_nothing_from_then_on_and_the_others_are() {
+    let folder = tempfile::tempdir().unwrap();
+    Authority::new(folder.path()).issue_all(folder.path());
+    let list = folder.path().join("revoked");
+    std::fs::write(&list, "# nobody yet\n").unwrap();
+    let store = Store::secured(folder.path()).await;
+    let plans = vec![plan(0, 2)];
+    store.client_as("operator").publish(event(&plans), plans, Vec::new(), Vec::new()).await.unwrap();
+    let service = store.client_as("service");
+    service.begin(EVENT, begin(1, &[(0, 3)])).await.unwrap();
+
+    let serial = |holder: &str| serial(&folder.path().join(format!("{holder}.pem"))).unwrap();
+    std::fs::write(&list, format!("{} service\n{} node-3\n", serial("service"), serial("node-3"))).unwrap();
+    // Also on the conversation that is open; a request of before the nodes have looked may still be answered.
+    let config = ClientConfig::with_endpoints(store.endpoints());
+    let tls = Some(TlsFiles::of(folder.path(), "service"));
+    let impatient = Client::connect(ClientConfig { request_timeout_ms: 2_000, tls, ..config });
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let said = loop {
+        match impatient.placement().await {
+            Err(error) if error.to_string().contains("revoked") => break error.to_string(),
+            other => assert!(Instant::now() < deadline, "it is still answered: {other:?}"),
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    };
+    assert!(said.contains(&serial("service")), "{said}");
+    let open = tokio::time::timeout(Duration::from_secs(5), service.begin(EVENT, begin(2, &[(0, 4)]))).await;
+    assert!(!matches!(open, Ok(Ok(_))), "its open conversation goes on: {open:?}");
+
+    // Nobody listens to the node, either; two of three go on, and so do other clients.
+    let own = network::Identity { id: NodeId(3), life: 0 };
+    let tls = Some(TlsFiles::of(folder.path(), "node-3"));
+    let transport = network::GrpcTransport::new(own, network::Lives::default(), BTreeMap::new(), tls);
+    let refused = transport.call(vote(NodeId(2), &store.peers[&NodeId(2)])).await.unwrap_err().to_string();
+    assert!(refused.contains("revoked"), "{refused}");
+    let held = store.client_as("operator").begin(EVENT, begin(4, &[(0, 5)])).await.unwrap();
+    assert!(matches!(held, Outcome::Reservation(view) if view.status == Status::Held));
 }

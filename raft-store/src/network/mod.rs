@@ -6,6 +6,7 @@ mod dialer;
 mod keep;
 mod operating;
 mod peers;
+mod revoked;
 mod serve;
 mod store;
 mod watching;

@@ -4,6 +4,7 @@ use super::dialer::MESSAGE_BYTES;
 use super::keep::KeepService;
 use super::operating::OperateService;
 use super::peers::{GrpcTransport, PeerService};
+use super::revoked::Revoked;
 use super::store::StoreService;
 use crate::client::{Client, ClientConfig};
 use crate::config::NodeConfig;
@@ -27,6 +28,8 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tonic::Request;
+use tonic::service::interceptor::InterceptedService;
 use tonic::transport::ServerTlsConfig;
 use tonic::transport::server::TcpIncoming;
 
@@ -104,6 +107,7 @@ impl Server {
     ) -> Result<Self, ServeError> {
         let stop = shutdown.child_token();
         let tls = security(&config, &listener)?;
+        let revoked = Revoked::read(config.revoked.as_deref())?;
         let endpoints = ClientConfig::with_endpoints(config.peers.values().cloned());
         let disk = RealDisk::default();
         let own = identity::claim(&disk, &config.data, config.id).await.map_err(StartError::from)?;
@@ -122,7 +126,8 @@ impl Server {
         };
         let node = Node::start(config, world).await?;
         let peers = PeerService { node: node.clone(), own, lives: lives.clone() };
-        let serving = tokio::spawn(listen(node.clone(), peers, listener, tls, stop.clone()));
+        tokio::spawn(revoked.clone().follow(stop.clone()));
+        let serving = tokio::spawn(listen(node.clone(), peers, listener, (tls, revoked), stop.clone()));
         let (reject, rejected) = oneshot::channel();
         tokio::spawn(register(own, lives, client, reject, stop.clone()));
         Ok(Self { node, stop, serving, rejected })
@@ -227,14 +232,17 @@ async fn listen(
     node: Node,
     peers: PeerService,
     listener: TcpListener,
-    tls: Option<ServerTlsConfig>,
+    (tls, revoked): (Option<ServerTlsConfig>, Revoked),
     stop: CancellationToken,
 ) -> Result<(), tonic::transport::Error> {
+    let guard = revoked.clone();
+    #[allow(clippy::result_large_err)]
+    let guard = move |request: Request<()>| guard.check(&request).map(|()| request);
     let peers =
         PeerServer::new(peers).max_decoding_message_size(MESSAGE_BYTES).max_encoding_message_size(MESSAGE_BYTES);
     let operators = OperateServer::new(OperateService(node.clone()));
     let keep = KeepServer::new(KeepService(node.clone()));
-    let store = StoreServer::new(StoreService::new(node, stop.clone()))
+    let store = StoreServer::new(StoreService::new(node, revoked, stop.clone()))
         .max_decoding_message_size(MESSAGE_BYTES)
         .max_encoding_message_size(MESSAGE_BYTES);
     let mut server = tonic::transport::Server::builder();
@@ -247,10 +255,10 @@ async fn listen(
         .initial_stream_window_size(4 << 20)
         .initial_connection_window_size(8 << 20)
         .max_concurrent_streams(1_024)
-        .add_service(peers)
-        .add_service(store)
-        .add_service(keep)
-        .add_service(operators)
+        .add_service(InterceptedService::new(peers, guard.clone()))
+        .add_service(InterceptedService::new(store, guard.clone()))
+        .add_service(InterceptedService::new(keep, guard.clone()))
+        .add_service(InterceptedService::new(operators, guard))
         .serve_with_incoming_shutdown(TcpIncoming::from(listener).with_nodelay(Some(true)), stop.cancelled_owned())
         .await
 }

@@ -2,6 +2,7 @@
 
 use super::caller::Caller;
 use super::conversation::converse_as;
+use super::revoked::Revoked;
 use super::watching::{FRAMES_AHEAD as WATCH_FRAMES, watch};
 use crate::client::dial::FRAMES_AHEAD;
 use crate::node::Node;
@@ -23,6 +24,7 @@ const STREAMS: usize = 1_024;
 /// Answers clients over gRPC.
 pub struct StoreService {
     node: Node,
+    revoked: Revoked,
     stop: CancellationToken,
     streams: Arc<AtomicUsize>,
 }
@@ -38,8 +40,8 @@ impl Drop for Counted {
 
 impl StoreService {
     /// Of this node, until it stops.
-    pub fn new(node: Node, stop: CancellationToken) -> Self {
-        Self { node, stop, streams: Arc::default() }
+    pub(super) fn new(node: Node, revoked: Revoked, stop: CancellationToken) -> Self {
+        Self { node, revoked, stop, streams: Arc::default() }
     }
 
     fn admit(&self) -> Result<Counted, Status> {
@@ -59,6 +61,7 @@ impl store_server::Store for StoreService {
     async fn converse(&self, request: Request<Streaming<AskFrame>>) -> Result<Response<Self::ConverseStream>, Status> {
         let caller = Caller::of(&request)?;
         let counted = self.admit()?;
+        let revoked = self.revoked.wait(&request);
         let (frames, outgoing) = mpsc::channel(FRAMES_AHEAD);
         let asks = request.into_inner().map(|frame| frame.map_err(|status| status.to_string())).boxed();
         let (node, stop) = (self.node.clone(), self.stop.clone());
@@ -67,6 +70,7 @@ impl store_server::Store for StoreService {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => {}
+                () = revoked => {}
                 () = converse_as(caller, node, asks, frames) => {}
             }
         });
@@ -76,6 +80,7 @@ impl store_server::Store for StoreService {
     async fn watch(&self, request: Request<WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
         Caller::of(&request)?;
         let counted = self.admit()?;
+        let revoked = self.revoked.wait(&request);
         let (frames, outgoing) = mpsc::channel(WATCH_FRAMES);
         let event = EventId(request.into_inner().event);
         let (node, stop) = (self.node.clone(), self.stop.clone());
@@ -84,6 +89,7 @@ impl store_server::Store for StoreService {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => {}
+                () = revoked => {}
                 () = watch(node, event, frames) => {}
             }
         });

@@ -92,6 +92,7 @@ impl Store {
             peers: join.unwrap_or_else(|| self.peers.clone()),
             groups: 2,
             tls: self.certificates.as_ref().map(|folder| TlsFiles::of(folder, &format!("node-{id}"))),
+            revoked: self.certificates.as_ref().map(|folder| folder.join("revoked")).filter(|file| file.exists()),
             ..self.tuned.clone()
         };
         let clock = self.clocks.entry(id).or_default().clone();

@@ -29,17 +29,14 @@ async fn status(sale: &Sale) -> Result<Value> {
     serde_json::from_str(&said).with_context(|| format!("status is no JSON: {said}"))
 }
 
-fn groups_of_sections(status: &Value) -> Vec<u64> {
+/// The groups that have a partition of this kind: `seats` or `checkouts`.
+fn groups_of(kind: &str, status: &Value) -> Vec<u64> {
     let partitions = status["partitions"].as_array().cloned().unwrap_or_default();
-    let sections = partitions.iter().filter(|line| line["partition"]["seats"].is_object() || is_seats(line));
-    let mut groups: Vec<u64> = sections.filter_map(|line| line["group"].as_u64()).collect();
+    let of_kind = partitions.iter().filter(|line| line["partition"].to_string().to_lowercase().contains(kind));
+    let mut groups: Vec<u64> = of_kind.filter_map(|line| line["group"].as_u64()).collect();
     groups.sort_unstable();
     groups.dedup();
     groups
-}
-
-fn is_seats(line: &Value) -> bool {
-    line["partition"].to_string().to_lowercase().contains("seats")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -75,8 +72,12 @@ async fn an_event_is_spread_and_gathered_in_a_storm() -> Result<()> {
     })
     .await?;
     println!("{}", sale.stack.encore(&["admin", "spread", "1", "--groups", "2"]).await?);
-    assert_eq!(groups_of_sections(&status(&sale).await?), [1, 2]);
+    let spread = status(&sale).await?;
+    assert_eq!(groups_of("seats", &spread), [1, 2]);
+    assert_eq!(groups_of("checkouts", &spread), [1, 2], "whose holds begin there moves, too");
     println!("{}", sale.stack.encore(&["admin", "spread", "1", "--groups", "1"]).await?);
+    let gathered = status(&sale).await?;
+    assert_eq!((groups_of("seats", &gathered), groups_of("checkouts", &gathered)), (vec![1], vec![1]));
     println!("{}", sale.stack.encore(&["admin", "move", "seats/1/1", "--to", "2"]).await?);
     println!("{}", sale.stack.encore(&["admin", "rebalance"]).await?);
 

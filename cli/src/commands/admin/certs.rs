@@ -17,10 +17,18 @@ pub struct CertsArguments {
     /// How long the certificates are valid
     #[arg(long, default_value_t = 397)]
     days: u32,
+    /// Whose certificates are good no more, such as node-3 or service: they go on the list that nodes read (node.revoked),
+    /// and new ones are issued
+    #[arg(long, value_name = "HOLDER,…", value_delimiter = ',')]
+    revoke: Vec<String>,
 }
 
 pub fn run(arguments: &CertsArguments) -> Result<()> {
-    let CertsArguments { out, nodes, days } = arguments;
+    let CertsArguments { out, nodes, days, revoke } = arguments;
+    for holder in revoke {
+        let serial = certificates::revoke(out, holder)?;
+        println!("revoked {holder}, serial {serial}");
+    }
     let issued = certificates::issue(out, nodes, *days)?;
     for file in &issued.written {
         println!("wrote {}", file.display());
@@ -28,6 +36,10 @@ pub fn run(arguments: &CertsArguments) -> Result<()> {
     if !issued.kept.is_empty() {
         println!("kept what was there: {}", issued.kept.join(", "));
         println!("To renew one, move its .pem and .key away and run this again.");
+    }
+    if !revoke.is_empty() {
+        let list = out.join(certificates::REVOKED);
+        println!("Copy {} to every node (node.revoked): it is read again when it changes.", list.display());
     }
     println!("Keep ca.key away from the nodes: whoever has it can be a node or an operator.");
     Ok(())
