@@ -226,3 +226,30 @@ async fn a_revoked_certificate_is_good_for_nothing_from_then_on_and_the_others_a
     let held = store.client_as("operator").begin(EVENT, begin(4, &[(0, 5)])).await.unwrap();
     assert!(matches!(held, Outcome::Reservation(view) if view.status == Status::Held));
 }
+
+/// What nodes tell one another on behalf of partitions is within what their certificates allow.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_certificates_carts_go_over_groups_and_partitions_move() {
+    let folder = tempfile::tempdir().unwrap();
+    Authority::new(folder.path()).issue_all(folder.path());
+    let store = Store::secured(folder.path()).await;
+    let (operator, service) = (store.client_as("operator"), store.client_as("service"));
+    let plans = vec![plan(0, 2), plan(1, 2)];
+    operator.publish(event(&plans), plans, Vec::new(), vec![GroupId(1), GroupId(2)]).await.unwrap();
+    // Each group is led by another node, so that what is owed goes from node to node.
+    store.let_lead(GroupId(1), IDS[0]).await;
+    store.let_lead(GroupId(2), IDS[1]).await;
+    let hold = async |fan: usize| {
+        let held = service.begin(EVENT, begin(fan, &[(0, fan as u32), (1, fan as u32)])).await.unwrap();
+        assert!(matches!(&held, Outcome::Reservation(view) if view.status == Status::Held), "{held:?}");
+    };
+    for fan in 0..6 {
+        hold(fan).await;
+    }
+    for partition in operator.partitions(EVENT).await.unwrap() {
+        operator.move_partition(&partition, GroupId(2), &mut |_| {}).await.unwrap();
+    }
+    hold(6).await;
+    let placement = operator.placement().await.unwrap();
+    assert_eq!(placement.groups.len(), 3, "every group is registered by the node that leads it");
+}

@@ -6,13 +6,14 @@ use encore_tests::{Answer, Event, Fan, Part, Sale, eventually};
 use std::time::{Duration, Instant};
 
 const NODES: [Part; 3] = [Part::Node(1), Part::Node(2), Part::Node(3)];
-const HOLD: Duration = Duration::from_secs(30);
+const HOLD_S: u32 = 30;
+const HOLD: Duration = Duration::from_secs(HOLD_S as u64);
 /// What one entry may add to a hold's clock, however long its leader stood still.
 const CLAMP: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(120);
 
 async fn sale() -> Result<Sale> {
-    Sale::of(Event::new().section("Block 1", 2, 10).hold_ttl_s(HOLD.as_secs())).start().await
+    Sale::of(Event::new().section("Block 1", 2, 10).hold_ttl_s(HOLD_S)).start().await
 }
 
 async fn record(fan: &Fan, id: &str) -> Result<Answer> {
