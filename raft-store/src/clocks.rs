@@ -62,7 +62,7 @@ pub(crate) async fn run(node: Node, transport: Arc<dyn Transport>, stop: Cancell
                 "the wall clock of this node is far from its peers': sales open and prices change by the leader's clock"
             ),
             Some(Turn::Right(ahead_ms)) => {
-                tracing::info!(node = %id, ahead_ms, "the wall clock agrees with its peers'")
+                tracing::info!(node = %id, ahead_ms, "the wall clock agrees with its peers'");
             }
             None => {}
         }

@@ -70,6 +70,9 @@ async fn catches_up(store: &Store, id: NodeId, wanted: &[SeatHistory]) {
     }
 }
 
+/// A word for it, and how an index is lost.
+type Loss = (&'static str, fn(&Path));
+
 /// Every file of the folder with every seventh byte changed.
 fn corrupt(folder: &Path) {
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -99,7 +102,7 @@ async fn a_lost_or_damaged_index_catches_up_from_the_log() {
     assert_eq!(kinds, [Held, Released, Held, Sold]);
     assert!(before[2].changes.is_empty());
     let told = tell(&client).await;
-    let losses: [(&str, fn(&Path)); 3] = [
+    let losses: [Loss; 3] = [
         ("removed", |folder| std::fs::remove_dir_all(folder).unwrap()),
         ("corrupted", corrupt),
         ("cut short", cut_short),
