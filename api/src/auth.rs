@@ -7,7 +7,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use domain::ids::{EventId, UserId};
 use domain::pass::PassClaims;
-use queue::token::{Fan, Verifier};
+use queue::token::{Fan, TokenError, Verifier};
 
 /// The header that carries the waiting room's pass.
 pub const PASS_HEADER: &str = "x-queue-token";
@@ -55,10 +55,19 @@ fn signed_in(headers: &HeaderMap, verifier: &Verifier) -> Result<Fan, HttpError>
     verifier.fan(token, wall_now()).map_err(HttpError::unauthorized)
 }
 
+/// A genuine pass, or why it is not good any more.
+pub type Shown = Result<PassClaims, HttpError>;
+
 /// The pass of `user` for `event`, verified without asking anybody. Whether its lease is live and its id unused is
-/// decided elsewhere.
-pub fn pass(headers: &HeaderMap, verifier: &Verifier, event: EventId, user: &UserId) -> Result<PassClaims, HttpError> {
+/// decided elsewhere. A genuine one that is not good, or not any more, is let through as such: whoever was inside once may
+/// hear what a wish was answered. Without a genuine one nobody is asked anything, so that a crowd at the door costs the
+/// store nothing.
+pub fn pass(headers: &HeaderMap, verifier: &Verifier, event: EventId, user: &UserId) -> Result<Shown, HttpError> {
     let value = headers.get(PASS_HEADER).ok_or_else(|| HttpError::pass_invalid("no X-Queue-Token was sent"))?;
     let token = value.to_str().map_err(|_| HttpError::pass_invalid("the X-Queue-Token cannot be read"))?;
-    verifier.pass(token.trim(), event, user, wall_now()).map_err(HttpError::pass_invalid)
+    match verifier.pass(token.trim(), event, user, wall_now()) {
+        Ok(claims) => Ok(Ok(claims)),
+        Err(error @ (TokenError::Expired | TokenError::Pass(_))) => Ok(Err(HttpError::pass_invalid(error))),
+        Err(error) => Err(HttpError::pass_invalid(error)),
+    }
 }

@@ -4,6 +4,7 @@
 //! What was answered before is answered again without it: a fan whose pass has ended meanwhile is told what became of his
 //! request. The work runs to its end even if the client is gone.
 
+use crate::auth::Shown;
 use crate::error::HttpError;
 use crate::refusal::Asked;
 use crate::render;
@@ -15,7 +16,6 @@ use axum::response::{IntoResponse, Response};
 use domain::ids::{IdempotencyKey, PassId, PromotionCode, UserId};
 use domain::inventory::command::{Begin, Cart, Purpose};
 use domain::inventory::{EventRecord, Outcome, ReservationView, Status};
-use domain::pass::PassClaims;
 use queue::leases::Lease;
 use std::sync::Arc;
 use std::time::Instant;
@@ -37,9 +37,6 @@ pub struct Wish {
     /// A shorter hold than the event's.
     pub hold_ttl_ms: Option<u32>,
 }
-
-/// The verified pass, or why there is none.
-pub type Shown = Result<PassClaims, HttpError>;
 
 /// Hold it, to the end.
 pub async fn hold(state: Arc<BuyState>, pass: Shown, wish: Wish) -> Result<Response, HttpError> {

@@ -21,6 +21,8 @@ use tokio::task::JoinSet;
 const TRIES: u32 = 3;
 /// Pause before the second of them; doubled before the third, so that the three are spread over ten seconds.
 const BACKOFF_MS: u64 = 3_500;
+/// A payment that has waited for so long is sent only once the store has said that its hold lives.
+const OLD_MS: u64 = 5_000;
 /// Pause before a provider that never took a payment is given it again.
 const RESEND_MS: u64 = 500;
 /// Pause before a provider that is not reached is tried again: as long as the payment has been waiting, within these.
@@ -68,7 +70,8 @@ impl Opening {
     }
 }
 
-/// Open one payment: step 2 and step 3.
+/// Open one payment: step 2 and step 3. One that has waited is sent only if there is something to pay for still: whoever was
+/// away for longer than the hold must not charge for what has ended.
 pub async fn open<S: Store, L: Ledger, P: Provider>(
     store: &S,
     ledger: &L,
@@ -76,6 +79,18 @@ pub async fn open<S: Store, L: Ledger, P: Provider>(
     task: InitializeTask,
     now: WallMs,
 ) -> Result<(), StepError> {
+    if now.0.saturating_sub(task.created_at.0) >= OLD_MS {
+        match store.live(&[task.reservation]).await {
+            Ok(live) if live.is_empty() => {
+                return give_up(ledger, provider, task.payment, "hold_ended", now).await;
+            }
+            Ok(_) => {}
+            Err(error) => {
+                ledger.delay_initialize(task.payment, reach_again(&task, now), false).await?;
+                return Err(error.into());
+            }
+        }
+    }
     let request = IntentRequest {
         payment: task.payment,
         amount: task.amount,
@@ -109,12 +124,8 @@ pub async fn open<S: Store, L: Ledger, P: Provider>(
         }
         Err(ProviderError::Refused { code, message, intent: None }) => {
             tracing::warn!(payment = %task.payment, code, message, "the provider refused a payment");
-            if task.tries == 0 {
-                Ok(ledger.fail_payment(task.payment, &code, now).await?)
-            } else {
-                // This attempt charged nothing; an earlier one, whose answer was lost, may have.
-                give_up(ledger, provider, task.payment, &code, now).await
-            }
+            // This attempt charged nothing. An earlier one may have, also one that nobody could count any more.
+            give_up(ledger, provider, task.payment, &code, now).await
         }
         Err(error @ ProviderError::Unreachable(_)) => {
             wait_for_provider(store, ledger, provider, &task, error, now).await
@@ -136,8 +147,7 @@ fn reach_again(task: &InitializeTask, now: WallMs) -> WallMs {
     WallMs(now.0 + waited.clamp(*REACH_AGAIN_MS.start(), *REACH_AGAIN_MS.end()))
 }
 
-/// The provider was not reached, so nothing was sent and nothing is lost: tried again for as long as there is something to
-/// pay for. The hold is extended meanwhile, within its fixed bound, and the fan is told that the payment is in progress.
+/// The provider was not reached, so this attempt sent nothing: tried again for as long as there is something to pay for. The hold is extended meanwhile, within its fixed bound, and the fan is told that the payment is in progress.
 async fn wait_for_provider<S: Store, L: Ledger, P: Provider>(
     store: &S,
     ledger: &L,
@@ -153,11 +163,7 @@ async fn wait_for_provider<S: Store, L: Ledger, P: Provider>(
         return Err(error.into());
     }
     tracing::warn!(payment = %task.payment, %error, "the provider was not reached before the hold ended");
-    if task.tries == 0 {
-        Ok(ledger.fail_payment(task.payment, "provider_unavailable", now).await?)
-    } else {
-        give_up(ledger, provider, task.payment, "provider_unavailable", now).await
-    }
+    give_up(ledger, provider, task.payment, "provider_unavailable", now).await
 }
 
 /// The last attempt failed. Unless the provider knows the payment after all, say so and free the seats. It may have been
@@ -207,7 +213,9 @@ async fn record_answer<L: Ledger>(ledger: &L, intent: &Intent, now: WallMs) -> R
 /// Ask the provider about payments of which no webhook came, and about those that were given up without its word.
 pub async fn ask<S: Store, L: Ledger, P: Provider>(store: &S, ledger: &L, provider: &P, now: WallMs) -> Done {
     let open = ledger.open_payments(10_000).await?;
-    let due: Vec<_> = open.into_iter().filter(|open| open.ask_at <= now).take(256).collect();
+    // Those without a reference have nothing that could be asked for, and must not stand in the others' way.
+    let due: Vec<_> =
+        open.into_iter().filter(|open| open.reference.is_some() && open.ask_at <= now).take(256).collect();
     for open in due.iter().filter(|open| is_unresolved(open, now)) {
         let detail = json!({"reservation": open.reservation, "reference": open.reference, "since_ms": open.created_at});
         ledger.raise(PAYMENT_UNRESOLVED, &open.payment.to_string(), &detail, now).await?;

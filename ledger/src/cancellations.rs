@@ -63,6 +63,9 @@ pub trait Cancellations {
     /// How far it is.
     fn cancellation(&self, event: EventId) -> impl Future<Output = Result<Progress>> + Send;
 
+    /// Every event that is called off.
+    fn cancelled_events(&self) -> impl Future<Output = Result<Vec<EventId>>> + Send;
+
     /// Orders that are owed a refund by a cancellation and have not got it, oldest first.
     fn cancelled_orders(&self, max: u32) -> impl Future<Output = Result<Vec<CancelledOrder>>> + Send;
 

@@ -22,6 +22,8 @@ pub const REFUND_ON_ITS_WAY: &str = "refund_on_its_way";
 pub const PAYMENT_UNRESOLVED: &str = "payment_unresolved";
 /// Incident: a payment was given up and nobody asks about it any more. A word of the provider closes it.
 pub const PAYMENT_LOST: &str = "payment_lost";
+/// Kind of incident: an order of a cancelled event whose refund could not be asked for.
+pub const CANCELLATION_STUCK: &str = "cancellation_stuck";
 
 /// A message to a fan.
 #[derive(Clone, Debug, PartialEq)]

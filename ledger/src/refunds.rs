@@ -69,6 +69,8 @@ pub enum RefundOutcome {
     KeyReused,
     /// There is nothing live among those seats: refunded before.
     NothingLeft,
+    /// Some of those seats are not the order's, or were refunded before; nothing was done.
+    NotAllLive(Vec<SeatRef>),
     /// No booking of that reservation.
     NotBooked,
 }
@@ -123,3 +125,15 @@ pub trait Refunds {
 
 /// How long after a report a refund that is not finished is asked about.
 pub const ASK_AGAIN_MS: u64 = 30_000;
+
+/// Why these seats (none for all) of an order cannot be refunded while those are live; `None` if they can.
+pub(crate) fn refused(wanted: Option<&[SeatRef]>, live: &[SeatRef]) -> Option<RefundOutcome> {
+    let missing = |wanted: &[SeatRef]| wanted.iter().copied().filter(|seat| !live.contains(seat)).collect::<Vec<_>>();
+    match wanted.map(|wanted| (wanted.len(), missing(wanted))) {
+        _ if live.is_empty() => Some(RefundOutcome::NothingLeft),
+        None => None,
+        Some((_, missing)) if missing.is_empty() => None,
+        Some((count, missing)) if missing.len() == count => Some(RefundOutcome::NothingLeft),
+        Some((_, missing)) => Some(RefundOutcome::NotAllLive(missing)),
+    }
+}

@@ -19,7 +19,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use domain::ids::{Partition, PromotionCode, ReservationId, SeatRef};
+use domain::ids::{EventId, Partition, PromotionCode, ReservationId, SeatRef, UserId};
 use domain::inventory::EventRecord;
 use domain::inventory::record::EventStatus;
 use domain::order::refund::RefundReason;
@@ -74,7 +74,29 @@ pub async fn set_status(
         WantedStatus::Closed => EventStatus::Closed,
         WantedStatus::Cancelled => EventStatus::Cancelled,
     };
-    state.catalogue.store().set_status(event.id, status).await.map_err(|error| match error {
+    // To the end, whatever becomes of who asked: half of it would leave some buckets open, or an event cancelled in the
+    // store and owed by nobody.
+    let change = tokio::spawn(change_status(state.clone(), event.id, status, operator.user.clone()));
+    change.await.map_err(|error| {
+        tracing::error!(%error, "a change of status did not finish");
+        HttpError::internal()
+    })??;
+    if status != EventStatus::Cancelled {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
+    let progress = books(&state)?.cancellation(event.id).await?;
+    Ok((StatusCode::ACCEPTED, Json(cancellation(&event, &progress))).into_response())
+}
+
+/// The store first: once nothing can be held any more, what the ledger owes is all that there will be. Should this process
+/// die in between, fulfilment tells the ledger.
+async fn change_status(
+    state: Arc<AdminState>,
+    event: EventId,
+    status: EventStatus,
+    operator: UserId,
+) -> Result<(), HttpError> {
+    state.catalogue.store().set_status(event, status).await.map_err(|error| match error {
         PublishError::Store(error) => error.into(),
         PublishError::Refused { partition: Partition::Meta, .. } if status != EventStatus::Cancelled => {
             let message = "This event is cancelled, for good: its orders are being refunded.";
@@ -85,15 +107,11 @@ pub async fn set_status(
             HttpError::internal()
         }
     })?;
-    tracing::info!(event = event.id.0, ?status, operator = %operator.user, "an operator changed an event");
-    if status != EventStatus::Cancelled {
-        return Ok(StatusCode::NO_CONTENT.into_response());
+    tracing::info!(event = event.0, ?status, %operator, "an operator changed an event");
+    if status == EventStatus::Cancelled {
+        books(&state)?.cancel_event(event, operator, wall_now()).await?;
     }
-    // The store first: once nothing can be held any more, what the ledger owes is all that there will be. Until this is
-    // answered the operator repeats it.
-    books(&state)?.cancel_event(event.id, operator.user.clone(), wall_now()).await?;
-    let progress = books(&state)?.cancellation(event.id).await?;
-    Ok((StatusCode::ACCEPTED, Json(cancellation(&event, &progress))).into_response())
+    Ok(())
 }
 
 fn cancellation(event: &EventRecord, progress: &Progress) -> CancellationView {
@@ -187,7 +205,7 @@ pub async fn cluster(
         (status = 202, description = "Owed, and on its way without anybody's help", body = RefundAccepted),
         (status = 400, body = Problem), (status = 401, body = Problem), (status = 403, body = Problem),
         (status = 404, description = "RESERVATION_NOT_FOUND: nothing was booked under it", body = Problem),
-        (status = 409, description = "NOTHING_TO_REFUND, IDEMPOTENCY_KEY_REUSED", body = Problem),
+        (status = 409, description = "NOTHING_TO_REFUND, SEATS_NOT_SOLD: some of the seats, and none was refunded; IDEMPOTENCY_KEY_REUSED", body = Problem),
         (status = 422, description = "seats is neither \"all\" nor a list of at least one", body = Problem),
         (status = 503, body = Problem)
     )
@@ -225,6 +243,11 @@ pub async fn refund(
         RefundOutcome::NothingLeft => {
             let message = "Nothing of this order is left to refund.";
             Err(HttpError::new(StatusCode::CONFLICT, "NOTHING_TO_REFUND", message))
+        }
+        RefundOutcome::NotAllLive(seats) => {
+            let message =
+                format!("{} of these seats are not sold to this order any more. Nothing was refunded.", seats.len());
+            Err(HttpError::new(StatusCode::CONFLICT, "SEATS_NOT_SOLD", message))
         }
         RefundOutcome::NotBooked => Err(HttpError::not_found("reservation")),
     }

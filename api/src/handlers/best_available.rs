@@ -52,7 +52,7 @@ pub async fn best_available(
     check(&request)?;
     let promotion = cart::promotion(request.promotion.as_ref())?;
     let event = state.catalogue.event(wanted).await?;
-    let pass = auth::pass(&headers, &state.passes, wanted, &fan.user);
+    let pass = auth::pass(&headers, &state.passes, wanted, &fan.user)?;
     let hold_ttl_ms = cart::hold_ttl_ms(request.hold_duration_seconds, &event)?;
     let sections = sections(&state, &event, &request.preferences).await?;
     if sections.is_empty() {

@@ -52,7 +52,7 @@ pub async fn reserve(
     cart::check_size(&request.seats, &request.places, limits::CART_SEATS)?;
     let promotion = cart::promotion(request.promotion.as_ref())?;
     let event = state.catalogue.event(EventId(request.event_id)).await?;
-    let pass = auth::pass(&headers, &state.passes, event.id, &fan.user);
+    let pass = auth::pass(&headers, &state.passes, event.id, &fan.user)?;
     let hold_ttl_ms = cart::hold_ttl_ms(request.hold_duration_seconds, &event)?;
     let cart = cart::resolve(&state.catalogue, &event, &request.seats, &request.places).await?;
     // The order in which seats are listed is not part of the wish.

@@ -92,7 +92,7 @@ async fn a_repeated_payment_has_its_answer_also_after_the_hold_ended() {
 async fn after_a_decline_that_releases_the_seats_nothing_more_is_paid() {
     let shop = Shop::open();
     let (reservation, payment) = under_way(&shop).await;
-    shop.ledger.fail_payment(payment, "card_declined", WallMs(2)).await.expect("failed");
+    shop.ledger.give_up(payment, "card_declined", WallMs(2)).await.expect("failed");
     let second = pay(&shop, &reservation, "p2", &price()).await;
     assert_eq!(second.problem(), (410, "RESERVATION_ENDED".to_owned()));
 }

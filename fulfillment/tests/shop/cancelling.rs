@@ -75,6 +75,19 @@ async fn a_cancelled_event_gives_everything_back_once() {
     assert_eq!(shop.incidents().await, Vec::<String>::new());
 }
 
+/// Whoever calls an event off tells the store first, and may die before the ledger hears of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_that_only_the_store_knows_as_cancelled_is_paid_back() {
+    let shop = Shop::open(Currency::EUR).await;
+    let (_, payment) = shop.order("ann", 2, Some("tok_visa")).await;
+    shop.until(payment, PaymentStatus::Succeeded).await;
+    shop.store.call_off(EVENT);
+    shop.until(payment, PaymentStatus::Refunded).await;
+    let progress = shop.owner.cancellation(EVENT).await.unwrap();
+    assert_eq!(progress.cancellation.map(|told| told.by.to_string()), Some("encore-fulfillment".to_owned()));
+    shop.assert_money_is_conserved().await;
+}
+
 /// While the provider is not reached nothing is lost: the payment waits as long as its hold lives, and no longer.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_provider_that_is_not_reached_costs_nobody_the_seats() {
@@ -105,7 +118,8 @@ async fn a_provider_that_is_not_reached_costs_nobody_the_seats() {
     shop.until_at(payment, PaymentStatus::Succeeded, 60_000).await;
     assert_eq!(shop.tickets("ann").await.len(), 2);
 
-    // It never comes back: the hold ends, and the payment with it, at once and without a doubt.
+    // It never comes back: the hold ends, and the payment with it, at once. Whether an attempt had reached it before a worker
+    // died nobody can know, so it is asked about later.
     let (held, payment) = shop.order("bob", 1, Some("tok_visa")).await;
     try_at(120_000).await;
     assert_eq!(shop.status(payment).await, PaymentStatus::Processing);
@@ -113,7 +127,20 @@ async fn a_provider_that_is_not_reached_costs_nobody_the_seats() {
     try_at(200_000).await;
     assert_eq!(shop.status(payment).await, PaymentStatus::Failed);
     assert_eq!(shop.owned_by(held.id), 0);
-    assert_eq!(shop.relay.lost_payments(WallMs(now().0 + 3_600_000), 10).await.unwrap(), []);
+    let lost = shop.relay.lost_payments(WallMs(now().0 + 3_600_000), 10).await.unwrap();
+    assert_eq!(lost.iter().map(|lost| lost.payment).collect::<Vec<_>>(), [payment]);
+    shop.assert_money_is_conserved().await;
+}
+
+/// Fulfilment that was away for longer than the hold charges nobody for what has ended.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payment_whose_hold_has_ended_is_not_sent() {
+    let shop = Shop::open(Currency::EUR).await;
+    let (held, payment) = shop.order("ann", 2, Some("tok_visa")).await;
+    shop.store.pass(store::HOLD_MS + 1_000);
+    shop.until_at(payment, PaymentStatus::Failed, u64::from(store::HOLD_MS) + 2_000).await;
+    assert_eq!(shop.owned_by(held.id), 0);
+    assert_eq!(shop.refund_count().await, 0, "nothing was charged, so nothing goes back");
     shop.assert_money_is_conserved().await;
 }
 

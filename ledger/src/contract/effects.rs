@@ -73,7 +73,7 @@ pub(super) async fn facts_travel_in_order_and_once<L: Ledger>(ledger: &L) {
 pub(super) async fn a_message_is_retried_then_kept<L: Ledger>(ledger: &L) {
     let order = Order::new(ledger, 405);
     order.open().await;
-    ledger.fail_payment(order.payment, "declined", NOW).await.expect("fail");
+    ledger.give_up(order.payment, "declined", NOW).await.expect("fail");
     carry(ledger).await;
     let waiting = ledger.deliveries(MESSAGES, 1_000).await.expect("read");
     let key = order.payment.to_string();

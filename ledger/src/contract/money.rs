@@ -51,7 +51,7 @@ pub(super) async fn an_unknown_reference_is_told_to_come_again<L: Ledger>(ledger
 pub(super) async fn a_payment_given_up_and_charged_is_refunded<L: Ledger>(ledger: &L) {
     let order = Order::new(ledger, 209);
     order.begin().await;
-    ledger.fail_payment(order.payment, "provider_unavailable", NOW).await.expect("fail");
+    ledger.give_up(order.payment, "provider_unavailable", NOW).await.expect("fail");
     let event = order.captured(order.amount(), order.currency);
     assert_eq!(ledger.record_event(&event, NOW).await.expect("record"), WebhookOutcome::Recorded);
     assert_eq!(order.view().await.state, PaymentState::Captured);
@@ -95,11 +95,6 @@ pub(super) async fn a_lost_payment_is_asked_about_for_a_day<L: Ledger>(ledger: &
         assert_eq!(order.incident_kinds(&order.reference()).await, Vec::<String>::new(), "it has explained itself");
         assert_eq!(about().await, Vec::<String>::new(), "a late word counts nevertheless");
     }
-    let refused = Order::new(ledger, 212);
-    refused.begin().await;
-    ledger.fail_payment(refused.payment, "invalid_card", NOW).await.expect("fail");
-    let lost = ledger.lost_payments(later(FIRST_ASK_MS), 1_000).await.expect("read");
-    assert!(lost.iter().all(|lost| lost.payment != refused.payment), "a refusal is proof that nothing was charged");
 }
 
 pub(super) async fn another_amount_never_sells<L: Ledger>(ledger: &L) {

@@ -54,7 +54,7 @@ pub(super) async fn nothing_begins_beside_a_release<L: Ledger>(ledger: &L) {
         let order = Order { retry_declined, ..Order::new(ledger, number) };
         order.open().await;
         if retry_declined {
-            ledger.fail_payment(order.payment, "provider_unavailable", NOW).await.expect("fail");
+            ledger.give_up(order.payment, "provider_unavailable", NOW).await.expect("fail");
         } else {
             order.record("declined", order.declined("insufficient_funds")).await;
         }

@@ -82,6 +82,9 @@ pub(super) async fn seats_are_refunded_once<L: Ledger>(ledger: &L) {
     assert_eq!(order.refund("r", None, NOW).await, RefundOutcome::NotBooked);
     order.book().await;
     let first = [SeatRef { section: SectionId(0), seat: SeatIndex(0) }];
+    let foreign = SeatRef { section: SectionId(9), seat: SeatIndex(9) };
+    let refused = order.refund("r", Some(&[first[0], foreign]), NOW).await;
+    assert_eq!(refused, RefundOutcome::NotAllLive(vec![foreign]), "all of them or none");
     let requested = order.refund("r", Some(&first), NOW).await;
     let RefundOutcome::Requested(id) = requested else { panic!("{requested:?}") };
     for _ in 0..2 {

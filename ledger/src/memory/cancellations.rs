@@ -37,6 +37,10 @@ impl Cancellations for Memory {
         })
     }
 
+    async fn cancelled_events(&self) -> Result<Vec<EventId>> {
+        Ok(self.state().cancellations.keys().copied().collect())
+    }
+
     async fn cancelled_orders(&self, max: u32) -> Result<Vec<CancelledOrder>> {
         let state = self.state();
         let mut due: Vec<_> = state.bookings.iter().filter(|(_, booked)| worth(booked).is_some()).collect();

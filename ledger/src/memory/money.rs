@@ -3,7 +3,7 @@
 use super::{Memory, Refund, State};
 use crate::notices::{PAYMENT_LOST, PAYMENT_UNRESOLVED};
 use crate::payments::{UNKNOWN_REFERENCE_MS, WebhookOutcome};
-use crate::refunds::{ASK_AGAIN_MS, RefundOrder, RefundOutcome, RefundTask, RefundView, Refunds, ReturnTask};
+use crate::refunds::{ASK_AGAIN_MS, RefundOrder, RefundOutcome, RefundTask, RefundView, Refunds, ReturnTask, refused};
 use crate::{Result, outbox};
 use domain::ids::{PaymentId, RefundId, SeatRef};
 use domain::money::{Currency, Minor};
@@ -253,10 +253,12 @@ impl State {
         let Some(id) = self.bookings.values().map(|booked| booked.payment).find(of_it) else {
             return RefundOutcome::NotBooked;
         };
-        let ended = self.end_bookings(id, seats.as_deref(), now);
-        if ended.is_empty() {
-            return RefundOutcome::NothingLeft;
+        let booked = self.bookings[&booking_id(id)].seats.iter();
+        let live: Vec<SeatRef> = booked.filter(|(_, (_, live))| *live).map(|(seat, _)| *seat).collect();
+        if let Some(refused) = refused(seats.as_deref(), &live) {
+            return refused;
         }
+        let ended = self.end_bookings(id, seats.as_deref(), now);
         let booked = &self.bookings[&booking_id(id)];
         let amount = Minor(ended.iter().map(|seat| booked.seats[seat].0.price.0).sum());
         if booked.seats.values().all(|(_, live)| !live) {

@@ -91,11 +91,6 @@ impl Payments for Memory {
         Ok(AttachOutcome::Saved)
     }
 
-    async fn fail_payment(&self, payment: PaymentId, reason: &str, now: WallMs) -> Result<()> {
-        self.state().fail(payment, reason, true, now);
-        Ok(())
-    }
-
     async fn give_up(&self, payment: PaymentId, reason: &str, now: WallMs) -> Result<()> {
         let mut state = self.state();
         state.fail(payment, reason, true, now);

@@ -62,11 +62,20 @@ impl Cancellations for Postgres {
         Ok(progress)
     }
 
+    async fn cancelled_events(&self) -> Result<Vec<EventId>> {
+        let found = sqlx::query("SELECT event_id FROM cancellations ORDER BY event_id")
+            .fetch_all(&self.pool)
+            .await
+            .map_err(error)?;
+        found.iter().map(event_id).collect()
+    }
+
     async fn cancelled_orders(&self, max: u32) -> Result<Vec<CancelledOrder>> {
         let found = sqlx::query(
-            "SELECT b.reservation, c.requested_by FROM cancellations c JOIN bookings b ON b.event_id = c.event_id
-             WHERE EXISTS (SELECT FROM booking_seats s WHERE s.booking_id = b.id AND s.live)
-             ORDER BY b.created_at_ms, b.id LIMIT $1",
+            // From the live seats, of which an event that has been paid back has none: the index on them says so at once.
+            "SELECT b.reservation, c.requested_by FROM cancellations c
+             JOIN booking_seats s ON s.event_id = c.event_id AND s.live JOIN bookings b ON b.id = s.booking_id
+             GROUP BY b.id, b.reservation, b.created_at_ms, c.requested_by ORDER BY b.created_at_ms, b.id LIMIT $1",
         )
         .bind(i64::from(max))
         .fetch_all(&self.pool)
@@ -96,10 +105,13 @@ impl Cancellations for Postgres {
     }
 }
 
+fn event_id(row: &PgRow) -> Result<EventId> {
+    u32::try_from(get::<i64>(row, "event_id")?).map(EventId).map_err(LedgerError::inconsistent)
+}
+
 fn cancellation(row: &PgRow) -> Result<Cancellation> {
-    let event = u32::try_from(get::<i64>(row, "event_id")?).map_err(LedgerError::inconsistent)?;
     Ok(Cancellation {
-        event: EventId(event),
+        event: event_id(row)?,
         by: parsed(row, "requested_by")?,
         at: wall(row, "requested_at_ms")?,
         holds_ended: get(row, "holds_ended")?,

@@ -102,15 +102,6 @@ impl Payments for Postgres {
         transaction!(self, |connection| attach(connection, payment, &reference, secret.as_deref(), now).await?)
     }
 
-    async fn fail_payment(&self, payment: PaymentId, reason: &str, now: WallMs) -> Result<()> {
-        let reason = reason.to_owned();
-        transaction!(self, |connection| {
-            if let Some(locked) = lock(connection, payment).await? {
-                fail(connection, &locked, &reason, true, now).await?;
-            }
-        })
-    }
-
     async fn give_up(&self, payment: PaymentId, reason: &str, now: WallMs) -> Result<()> {
         let reason = reason.to_owned();
         transaction!(self, |connection| {

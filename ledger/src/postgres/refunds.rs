@@ -3,7 +3,7 @@
 use super::payments::{self, Locked};
 use super::rows::{self, get, minor, ms, parsed};
 use super::{Postgres, error, notices, outbox, transaction};
-use crate::refunds::{RefundOrder, RefundOutcome, RefundTask, RefundView, Refunds, ReturnTask};
+use crate::refunds::{RefundOrder, RefundOutcome, RefundTask, RefundView, Refunds, ReturnTask, refused};
 use crate::{LedgerError, Result, outbox as topics};
 use domain::ids::{PaymentId, RefundId, SeatRef};
 use domain::money::{Currency, Minor};
@@ -151,10 +151,11 @@ async fn request(connection: &mut PgConnection, order: &RefundOrder) -> Result<R
     let Some(locked) = payments::lock(connection, parsed(&row, "payment_id")?).await? else {
         return Ok(RefundOutcome::NotBooked);
     };
-    let ended = end_bookings(connection, &locked.id(), order.seats.as_deref(), now).await?;
-    if ended.is_empty() {
-        return Ok(RefundOutcome::NothingLeft);
+    let live = live_seats(connection, &locked.id()).await?;
+    if let Some(refused) = refused(order.seats.as_deref(), &live) {
+        return Ok(refused);
     }
+    let ended = end_bookings(connection, &locked.id(), order.seats.as_deref(), now).await?;
     let prices = locked.lines.iter().filter(|line| ended.contains(&line.seat)).map(|line| line.price);
     let amount = Minor::checked_sum(prices).ok_or_else(|| LedgerError::inconsistent("a refund overflows"))?;
     let left = sqlx::query(
@@ -180,6 +181,18 @@ async fn request(connection: &mut PgConnection, order: &RefundOrder) -> Result<R
         .await
         .map_err(error)?;
     Ok(RefundOutcome::Requested(id))
+}
+
+async fn live_seats(connection: &mut PgConnection, payment: &str) -> Result<Vec<SeatRef>> {
+    let live = sqlx::query(
+        "SELECT s.section_id, s.seat_id FROM booking_seats s JOIN bookings b ON b.id = s.booking_id
+         WHERE b.payment_id = $1 AND s.live",
+    )
+    .bind(payment)
+    .fetch_all(connection)
+    .await
+    .map_err(error)?;
+    live.iter().map(rows::seat).collect()
 }
 
 /// What this operator's key was answered before. A twin of the request waits here until the first one has its answer.

@@ -81,7 +81,7 @@ async fn each_role_does_its_own_work_only() {
     refused("browse reads tickets", browse.tickets_of_user(&"fan".parse().unwrap()).await);
     refused("buy records events", buy.record_event(&captured(), NOW).await);
     refused("buy settles", buy.settle_refund(PAYMENT, RefundReason::TooLate, NOW).await);
-    refused("buy fails payments", buy.fail_payment(PAYMENT, "no", NOW).await);
+    refused("buy fails payments", buy.give_up(PAYMENT, "no", NOW).await);
     refused("buy reads incidents", buy.incidents(NOW).await);
     refused("webhook begins payments", webhook.begin_payment(&other()).await);
     refused("webhook reads the catalogue", webhook.events().await);
