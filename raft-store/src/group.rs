@@ -96,7 +96,8 @@ pub struct GroupStatus {
     pub learners: Vec<NodeId>,
     /// Voters and learners, and where they listen. Empty before the group has begun here.
     pub members: BTreeMap<NodeId, String>,
-    /// Whether a change of voters is under way: a majority of the old ones and of the new ones is needed.
+    /// Whether a change of members is under way: a majority of the old voters and of the new ones is needed, or the members
+    /// shown here are not decided yet, so that another leader may undo the change.
     pub joint: bool,
     /// How far each follower has the log, as this node, the leader, knows; otherwise empty.
     pub matched: BTreeMap<NodeId, u64>,
@@ -249,7 +250,8 @@ impl GroupHandle {
             voters: membership.voter_ids().map(NodeId).collect(),
             learners: membership.learner_ids().map(NodeId).collect(),
             members: membership.nodes().map(|(id, node)| (NodeId(*id), self.leaders.address(*id, node))).collect(),
-            joint: membership.get_joint_config().len() > 1,
+            joint: membership.get_joint_config().len() > 1
+                || metrics.membership_config.log_id().is_some_and(|at| metrics.last_applied.is_none_or(|it| it < at)),
             matched: (metrics.replication.iter().flatten())
                 .filter_map(|(id, log_id)| Some((NodeId(*id), log_id.as_ref()?.index())))
                 .collect(),

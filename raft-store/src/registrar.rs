@@ -1,5 +1,6 @@
 //! Where groups live, for clients: whoever leads a group tells the meta group its members, again whenever they change. What
-//! the meta group has is a hint, as old as the last telling; consensus itself never reads it.
+//! the meta group has is a hint, as old as the last telling; consensus itself never reads it. The other way round, the node's
+//! own client is told of the nodes that its groups know.
 
 use crate::client::Client;
 use crate::group::GroupHandle;
@@ -38,6 +39,10 @@ async fn round(node: &Node) -> bool {
     let speaker = meta.as_ref().filter(|meta| meta.is_leader());
     // Without a way to other nodes the leader of the meta group speaks for all that it hosts.
     let speaks = |group: &GroupHandle| group.is_leader() || (node.elsewhere().is_none() && speaker.is_some());
+    if let Some(client) = node.elsewhere() {
+        // A node that joined knows nobody but those with whom it shares a group; so does a founder whose fellows are gone.
+        client.also_at(node.groups().iter().flat_map(|group| group.status().members.into_values()).collect());
+    }
     let groups: Vec<GroupHandle> = node.groups().into_iter().filter(|group| speaks(group)).collect();
     if groups.is_empty() {
         return node.is_ready();

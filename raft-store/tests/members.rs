@@ -204,3 +204,21 @@ async fn a_learner_is_taken_in_right_after_an_election() {
         carry_out(&client, plan).await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_joined_one_group_reaches_the_others_after_a_restart() {
+    let mut store = Store::start().await;
+    store.join_node(FOURTH).await;
+    let client = store.client();
+    let plans = vec![plan(0, 10), plan(1, 10)];
+    client.publish(event(&plans), plans, Vec::new(), vec![HOME, GroupId(2)]).await.unwrap();
+    carry_out(&client, operate::add_node(&settled(&client).await, HOME, FOURTH)).await;
+    // It hosts no replica of the meta group and none of the other section's group, and has forgotten whom it met.
+    store.stop_node(FOURTH).await;
+    store.start_node(FOURTH).await;
+    eventually("the joined node is back", || store.server(FOURTH).node().is_ready()).await;
+    carry_out(&client, operate::transfer_leader(&settled(&client).await, HOME, FOURTH)).await;
+    // It leads the judge, so that it has to ask the other section.
+    let held = client.begin(EVENT, begin(1, &[(0, 1), (1, 1)])).await.unwrap();
+    assert!(matches!(&held, Outcome::Reservation(view) if view.status == Status::Held), "{held:?}");
+}

@@ -32,6 +32,7 @@ use domain::ids::{GroupId, Partition};
 use domain::inventory::query::Placement;
 use domain::inventory::{Answer, Command, Outcome, Query};
 use router::Router;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// How fresh an answer must be.
@@ -62,6 +63,11 @@ impl Client {
     /// The same over another way to the nodes; for the simulation.
     pub fn over(config: ClientConfig, dial: Arc<dyn dial::Dial>) -> Self {
         Self { router: Arc::new(Router::new(config, dial)) }
+    }
+
+    /// Where more nodes are than the configuration says; instead of those that were told before.
+    pub(crate) fn also_at(&self, nodes: BTreeSet<String>) {
+        self.router.tell(nodes);
     }
 
     /// Replicates a command and returns what it came to. [`Outcome::Moved`] and [`Outcome::Overloaded`] never come out

@@ -38,6 +38,8 @@ pub(super) struct Router {
     /// When a node last failed to answer.
     failed: Mutex<BTreeMap<String, runtime::Instant>>,
     turn: AtomicUsize,
+    /// Nodes that were told by whoever uses this client.
+    told: Mutex<BTreeSet<String>>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -57,6 +59,7 @@ impl Router {
             seen: Mutex::default(),
             failed: Mutex::default(),
             turn: AtomicUsize::new(0),
+            told: Mutex::default(),
         }
     }
 
@@ -231,7 +234,13 @@ impl Router {
     pub(super) fn addresses(&self) -> Vec<String> {
         let placement = locked(&self.placement).placement.clone();
         let known = placement.groups.values().flat_map(|nodes| nodes.values().cloned());
-        known.chain(self.config.endpoints.iter().cloned()).collect::<BTreeSet<_>>().into_iter().collect()
+        let told = locked(&self.told).clone();
+        known.chain(self.config.endpoints.iter().cloned()).chain(told).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// These are nodes, too; instead of those that were told before.
+    pub(super) fn tell(&self, nodes: BTreeSet<String>) {
+        *locked(&self.told) = nodes;
     }
 
     /// Addresses of a group's replicas; all known nodes while that is unknown.

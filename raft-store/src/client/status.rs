@@ -67,7 +67,7 @@ pub struct GroupStatus {
     pub learners: Vec<NodeId>,
     /// All of them and where they listen; empty before the group has begun on this node.
     pub members: BTreeMap<NodeId, String>,
-    /// Whether a change of voters is under way.
+    /// Whether a change of members is under way, or not decided yet.
     pub joint: bool,
     /// Proposals that wait for an entry.
     pub queued: u64,

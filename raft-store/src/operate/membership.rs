@@ -31,6 +31,7 @@ pub fn remove_node(topology: &Topology, group: GroupId, node: NodeId) -> Result<
     }
     if !shape.voters.contains(&node) {
         plan.note(format!("node {node} is not in group {group}"));
+        finish(group, shape, &mut plan);
         return Ok(plan);
     }
     let voters: BTreeSet<NodeId> = shape.voters.iter().copied().filter(|voter| *voter != node).collect();
@@ -41,24 +42,30 @@ pub fn remove_node(topology: &Topology, group: GroupId, node: NodeId) -> Result<
     Ok(plan)
 }
 
+/// Every group that is registered can be seen. Without this look a plan for all groups of a node would say nothing of those
+/// of which no member answers, and whoever then throws the node away may throw away what they need.
+pub fn all_seen(topology: &Topology, registered: &BTreeMap<GroupId, BTreeMap<NodeId, String>>) -> Result<(), Refusal> {
+    let unseen = registered.keys().find(|group| !topology.groups.contains_key(group));
+    unseen.map_or(Ok(()), |group| Err(Refusal::Unseen(*group)))
+}
+
 /// A node takes another one's place, in every group of the old one or in the given one; in one change of voters each, so
-/// that no group is smaller meanwhile.
+/// that no group is smaller meanwhile. For all groups, see to it that [`all_seen`] holds.
 pub fn replace_node(topology: &Topology, only: Option<GroupId>, old: NodeId, new: NodeId) -> Result<Plan, Refusal> {
     if old == new {
         return Err(Refusal::Senseless(format!("node {old} cannot take its own place")));
     }
+    if let Some(group) = only.filter(|group| !topology.groups.contains_key(group)) {
+        return Err(Refusal::NoSuchGroup(group));
+    }
     let mut plan = Plan::default();
     let mut then = topology.clone();
-    let of_the_old_one = |(group, shape): (&GroupId, &Shape)| {
-        (shape.has(old) && only.is_none_or(|only| only == *group)).then_some(*group)
-    };
-    let groups: Vec<GroupId> = topology.groups.iter().filter_map(of_the_old_one).collect();
     let mut refused = None;
-    for group in &groups {
+    for group in topology.groups.keys().filter(|group| only.is_none_or(|only| only == **group)) {
         match replace_in(&mut then, *group, old, new, &mut plan) {
             Ok(()) => {}
             Err(refusal) if refusal.is_of_one_group() => {
-                plan.note(format!("group {group} keeps node {old}: {refusal}"));
+                plan.leave(format!("group {group} is left as it is, and may need node {old}: {refusal}"));
                 refused = Some(refusal);
             }
             Err(refusal) => return Err(refusal),
@@ -66,13 +73,13 @@ pub fn replace_node(topology: &Topology, only: Option<GroupId>, old: NodeId, new
     }
     match refused {
         Some(refusal) if plan.steps.is_empty() => return Err(refusal),
-        _ if groups.is_empty() => plan.note(format!("node {old} is in no such group")),
+        None if plan.steps.is_empty() => plan.note(format!("node {old} is in no such group")),
         _ => {}
     }
     Ok(plan)
 }
 
-/// The same in one group that the old node is in. `then` becomes what the plan makes of it, so that the plan for the next
+/// The same in one group. `then` becomes what the plan makes of it, so that the plan for the next
 /// group counts what this one does.
 pub(super) fn replace_in(
     then: &mut Topology,
@@ -82,6 +89,10 @@ pub(super) fn replace_in(
     plan: &mut Plan,
 ) -> Result<(), Refusal> {
     let shape = led(then, group)?.clone();
+    if !shape.has(old) {
+        finish(group, &shape, plan);
+        return Ok(());
+    }
     if !shape.voters.contains(&old) {
         plan.push(Step::RemoveLearner { group, node: old });
         return Ok(());
@@ -178,6 +189,13 @@ fn admit(topology: &Topology, group: GroupId, shape: &Shape, node: NodeId, plan:
         plan.push(Step::AddLearner { group, node, address: member.address.clone() });
     }
     Ok(())
+}
+
+/// What the leader shows may not be decided yet: a group without a node is not rid of it before that is.
+fn finish(group: GroupId, shape: &Shape, plan: &mut Plan) {
+    if shape.joint {
+        plan.push(Step::SetVoters { group, voters: shape.voters.clone() });
+    }
 }
 
 /// These vote from now on. Whoever leads and will not vote hands over first.

@@ -12,7 +12,7 @@ mod tests;
 mod topology;
 
 pub use balance::{drain, rebalance};
-pub use membership::{add_node, create_group, remove_node, replace_node, transfer_leader};
+pub use membership::{add_node, all_seen, create_group, remove_node, replace_node, transfer_leader};
 pub use orders::carry;
 pub use plan::{Plan, Refusal, Step};
 pub use spread::{choose_groups, spread};

@@ -88,6 +88,9 @@ pub struct Plan {
     pub steps: Vec<Step>,
     /// For the operator.
     pub notes: Vec<String>,
+    /// Whether something that was asked for is not among the steps: the notes say why, and the command wants to be given
+    /// again.
+    pub unfinished: bool,
 }
 
 impl Plan {
@@ -99,9 +102,15 @@ impl Plan {
         self.notes.push(text);
     }
 
+    pub(super) fn leave(&mut self, text: String) {
+        self.note(text);
+        self.unfinished = true;
+    }
+
     pub(super) fn append(&mut self, more: Self) {
         self.steps.extend(more.steps);
         self.notes.extend(more.notes);
+        self.unfinished |= more.unfinished;
     }
 }
 
@@ -118,6 +127,9 @@ pub enum Refusal {
     /// There is no such group.
     #[error("there is no group {0}, or none of its members answers")]
     NoSuchGroup(GroupId),
+    /// A plan for all groups would leave out one that cannot be seen.
+    #[error("group {0} does not answer, so that nobody knows who is in it: bring it back first, or name a group")]
+    Unseen(GroupId),
     /// Nobody knows the node.
     #[error("node {0} is not known: say where it listens, as {0}@HOST:PORT")]
     NoSuchNode(NodeId),

@@ -95,6 +95,29 @@ fn a_dead_node_is_replaced_in_all_its_groups_in_one_change_each() {
 }
 
 #[test]
+fn a_group_that_cannot_be_seen_is_not_passed_over_in_silence() {
+    // Of group 1 nobody answers: node 2 may be in it.
+    let topology = cluster(&[1, 2, 4], &[], &[(&[1, 4], Some(1))]);
+    let registered = [GroupId(0), ONE].map(|group| (group, BTreeMap::new())).into();
+    assert_eq!(all_seen(&topology, &registered), Err(Refusal::Unseen(ONE)));
+    assert_eq!(replace_node(&topology, Some(ONE), NodeId(2), NodeId(4)), Err(Refusal::NoSuchGroup(ONE)));
+    let topology = cluster(&[1, 2, 4], &[], &[(&[1, 4], Some(1)), (&[1, 2], Some(2))]);
+    assert_eq!(all_seen(&topology, &registered), Ok(()));
+}
+
+#[test]
+fn a_change_that_is_not_decided_yet_is_finished_before_the_node_is_gone() {
+    let mut topology = cluster(&[1, 2, 3, 4], &[], &[(&[1, 2, 4], Some(1)), (&[1, 2, 4], Some(1))]);
+    assert!(replace_node(&topology, None, NodeId(3), NodeId(4)).unwrap().steps.is_empty());
+    topology.groups.get_mut(&ONE).unwrap().joint = true;
+    let plans =
+        [replace_node(&topology, None, NodeId(3), NodeId(4)).unwrap(), remove_node(&topology, ONE, NodeId(3)).unwrap()];
+    for plan in plans {
+        assert_eq!(words(&plan), ["group 1: nodes 1, 2, 4 vote"]);
+    }
+}
+
+#[test]
 fn a_drained_node_gives_away_what_others_can_take() {
     let full = cluster(&[1, 2, 3], &[], &[(&[1, 2, 3], Some(1)), (&[1, 2, 3], Some(1)), (&[1, 2, 3], Some(2))]);
     let plan = drain(&full, NodeId(1)).unwrap();
@@ -114,7 +137,12 @@ fn a_group_that_cannot_be_changed_does_not_keep_the_others() {
     let topology = cluster(&[1, 2, 4], &[3], &[(&[1, 2, 3], None), (&[1, 2, 3], Some(2))]);
     let plan = replace_node(&topology, None, NodeId(3), NodeId(4)).unwrap();
     assert_eq!(words(&plan), ["group 1: node 4 learns", "group 1: nodes 1, 2, 4 vote"]);
-    assert!(plan.notes[0].contains("group 0 keeps node 3") && plan.notes[0].contains("no leader"), "{:?}", plan.notes);
+    assert!(plan.unfinished, "whoever throws node 3 away now may throw away what group 0 needs");
+    assert!(
+        plan.notes[0].contains("group 0 is left as it is") && plan.notes[0].contains("no leader"),
+        "{:?}",
+        plan.notes
+    );
     let plan = drain(&topology, NodeId(2)).unwrap();
     assert!(plan.notes[0].contains("group 0 keeps its replica on node 2"), "{:?}", plan.notes);
     assert_eq!(words(&plan).len(), 3, "{:?}", words(&plan));

@@ -22,7 +22,7 @@ pub struct Shape {
     pub learners: BTreeSet<NodeId>,
     /// Who leads, if somebody does.
     pub leader: Option<NodeId>,
-    /// Whether a change of voters is under way.
+    /// Whether a change of members is under way: voters of before still count, or it is not decided yet.
     pub joint: bool,
 }
 

@@ -154,8 +154,9 @@ pub async fn run(desk: &Desk, task: ResizeTask) -> Result<()> {
             carry_out(&desk.store, plan, how).await
         }
         ResizeTask::Drain { node, how } => {
-            let plan = operate::drain(&desk.store.topology().await, node)?;
-            carry_out(&desk.store, plan, how).await
+            let topology = desk.store.topology().await;
+            operate::all_seen(&topology, &desk.store.placement().await?.groups)?;
+            carry_out(&desk.store, operate::drain(&topology, node)?, how).await
         }
         ResizeTask::TransferLeader { group, to, how } => {
             let plan = operate::transfer_leader(&desk.store.topology().await, group, to)?;
@@ -183,6 +184,9 @@ async fn members(desk: &Desk, task: GroupTask) -> Result<()> {
         }
         GroupTask::ReplaceNode { old, new, group, how } => {
             let (store, topology) = look(desk, std::slice::from_ref(&new)).await;
+            if group.is_none() {
+                operate::all_seen(&topology, &store.placement().await?.groups)?;
+            }
             carry_out(&store, operate::replace_node(&topology, group, old, new.id)?, how).await
         }
     }
@@ -212,7 +216,7 @@ fn move_one(placement: &Placement, partition: &Partition, to: GroupId) -> Result
     }
     let from = placed.locate(partition).0;
     // Also where it is there: a move that is under way is waited for.
-    Ok(Plan { steps: vec![Step::Move { partition: partition.clone(), from, to }], notes: Vec::new() })
+    Ok(Plan { steps: vec![Step::Move { partition: partition.clone(), from, to }], notes: Vec::new(), unfinished: false })
 }
 
 async fn cancel(store: &Client, partition: &Partition) -> Result<()> {
@@ -232,7 +236,7 @@ async fn spread(store: &Client, event: EventId, groups: usize) -> Result<Plan> {
 }
 
 async fn carry_out(store: &Client, plan: Plan, how: How) -> Result<()> {
-    let Plan { steps, notes } = plan;
+    let Plan { steps, notes, unfinished } = plan;
     for note in &notes {
         println!("Note: {note}.");
     }
@@ -257,6 +261,9 @@ async fn carry_out(store: &Client, plan: Plan, how: How) -> Result<()> {
             .await
             .with_context(|| format!("step {} of {total} is not done; give the command again to go on", at + 1))?;
         println!("        done in {} ms", begun.elapsed().as_millis());
+    }
+    if unfinished {
+        bail!("that was not all that was asked for, as the notes say; give the command again to do the rest");
     }
     println!("Done.");
     Ok(())
