@@ -22,6 +22,7 @@
 
 mod binary;
 mod event;
+pub mod rounds;
 mod sale;
 pub mod webhook;
 

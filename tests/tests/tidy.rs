@@ -16,7 +16,7 @@ const WALLS: &[(&str, &[&str])] = &[
     ("api", &["domain", "raft-store", "queue", "ledger", "telemetry"]),
     ("cli", &["domain", "raft-store", "queue", "ledger", "fulfillment", "gate", "api", "bench", "telemetry"]),
     ("simulation", &["domain", "raft-store", "fulfillment", "ledger"]),
-    ("tests", &["encore"]),
+    ("tests", &["encore", "domain", "raft-store"]),
     ("bench", &["domain", "raft-store"]),
     ("xtask", &[]),
 ];

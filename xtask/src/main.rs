@@ -3,6 +3,7 @@
 
 mod check;
 mod install;
+mod rounds;
 mod shell;
 mod simulation;
 
@@ -43,6 +44,16 @@ enum Task {
         #[arg(long, requires = "seed")]
         trace: Option<PathBuf>,
     },
+    /// Kill the store's nodes in a storm, round after round, with moves and changes of members; then count what was
+    /// acknowledged
+    Rounds {
+        /// How many; a thousand take well over half an hour
+        #[arg(long, default_value_t = 1_000)]
+        rounds: u32,
+        /// Chooses blows, commands and carts; printed with the result
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
 }
 
 fn main() -> ExitCode {
@@ -71,6 +82,7 @@ fn run(task: Task) -> Result<ExitCode> {
             chosen.into_iter().try_for_each(|seed| simulation::seed(&binary, &root, seed, trace.as_deref()))?;
             Ok(ExitCode::SUCCESS)
         }
+        Task::Rounds { rounds, seed } => rounds::run(&root, rounds, seed),
     }
 }
 

@@ -16,5 +16,6 @@ mod openapi;
 mod outages;
 mod readme;
 mod resize;
+mod rounds;
 mod stampede;
 mod time;
