@@ -117,7 +117,7 @@ impl Plan {
 impl Refusal {
     /// Whether it says something of one group, and others may still be changed.
     pub(super) fn is_of_one_group(&self) -> bool {
-        matches!(self, Self::NoLeader(_) | Self::LosesQuorum { .. })
+        matches!(self, Self::NoLeader(_) | Self::LosesQuorum { .. } | Self::Shrinks { .. })
     }
 }
 
@@ -162,6 +162,19 @@ pub enum Refusal {
         up: BTreeSet<NodeId>,
         /// The majority.
         needed: usize,
+    },
+    /// A node that votes already takes nobody's place: the group would only get smaller.
+    #[error(
+        "node {new} votes in group {group} already: without node {old} the group would survive no loss. Put another node in \
+         its place, or take it out with remove-node"
+    )]
+    Shrinks {
+        /// The group.
+        group: GroupId,
+        /// The node that was to go.
+        old: NodeId,
+        /// The node that was to come.
+        new: NodeId,
     },
     /// The last voter cannot leave.
     #[error("node {node} is the only voter of group {group}: add another one first")]

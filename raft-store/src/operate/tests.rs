@@ -106,6 +106,23 @@ fn a_group_that_cannot_be_seen_is_not_passed_over_in_silence() {
 }
 
 #[test]
+fn nobody_is_replaced_by_a_node_that_votes_already() {
+    let topology = cluster(&[1, 2, 3, 4], &[], &[(&[1, 2, 3], Some(1)), (&[1, 2, 4], Some(1))]);
+    let refused = replace_node(&topology, Some(ONE), NodeId(2), NodeId(4));
+    assert_eq!(refused, Err(Refusal::Shrinks { group: ONE, old: NodeId(2), new: NodeId(4) }));
+    let plan = replace_node(&topology, None, NodeId(2), NodeId(4)).unwrap();
+    assert_eq!(words(&plan), ["group 0: node 4 learns", "group 0: nodes 1, 3, 4 vote"]);
+    assert!(plan.unfinished && plan.notes[0].contains("group 1 is left as it is"), "{:?}", plan.notes);
+    // Of four voters three are left.
+    let topology = cluster(&[1, 2, 3, 4], &[], &[(&[1, 2, 3, 4], Some(1))]);
+    assert_eq!(words(&replace_node(&topology, None, NodeId(2), NodeId(4)).unwrap()), ["group 0: nodes 1, 3, 4 vote"]);
+    // In the middle of the change both are there.
+    let mut topology = cluster(&[1, 2, 3, 4], &[], &[(&[1, 2, 3, 4], Some(1))]);
+    topology.groups.get_mut(&GroupId(0)).unwrap().joint = true;
+    assert!(replace_node(&topology, None, NodeId(2), NodeId(4)).is_ok());
+}
+
+#[test]
 fn a_change_that_is_not_decided_yet_is_finished_before_the_node_is_gone() {
     let mut topology = cluster(&[1, 2, 3, 4], &[], &[(&[1, 2, 4], Some(1)), (&[1, 2, 4], Some(1))]);
     assert!(replace_node(&topology, None, NodeId(3), NodeId(4)).unwrap().steps.is_empty());

@@ -26,6 +26,13 @@ const SNAPSHOT_EVERY: u32 = 400;
 const SEGMENT_BYTES: u32 = 256 << 10;
 const CERTIFICATE_DAYS: u32 = 30;
 
+/// A folder in memory, where there is one: a process that is killed loses nothing that it has written, synced or not, so that
+/// a disk would add nothing but the waits for what others write to it.
+fn memory() -> Option<PathBuf> {
+    let memory = PathBuf::from("/dev/shm");
+    tempfile::tempfile_in(&memory).is_ok().then_some(memory)
+}
+
 /// The processes; dropping it kills them and deletes their data.
 pub struct Cluster {
     nodes: BTreeMap<NodeId, Node>,
@@ -47,7 +54,9 @@ struct Node {
 impl Cluster {
     /// Starts the founders.
     pub fn start() -> Result<Self> {
-        let folder = tempfile::Builder::new().prefix("encore-rounds-").tempdir()?;
+        let folder = tempfile::Builder::new()
+            .prefix("encore-rounds-")
+            .tempdir_in(memory().unwrap_or_else(std::env::temp_dir))?;
         let dir = folder.path().to_path_buf();
         let folder = match std::env::var_os("ENCORE_TEST_KEEP") {
             Some(_) => {

@@ -50,6 +50,8 @@ enum End {
     Done,
     Interrupted,
     Failed,
+    /// Refused, and it would be again.
+    Pointless,
 }
 
 /// The operator.
@@ -177,10 +179,15 @@ impl Operator {
         };
         self.replacing = Some((old, new));
         let words = vec!["group".into(), "replace-node".into(), old.to_string(), address];
-        if self.command("replace-node", words).await? == End::Done {
-            self.replacing = None;
-            self.cluster.lock().await.discard(old).await?;
-            println!("{:>7} ms  node {old} is thrown away", self.recorder.now_ms());
+        match self.command("replace-node", words).await? {
+            End::Done => {
+                self.replacing = None;
+                self.cluster.lock().await.discard(old).await?;
+                println!("{:>7} ms  node {old} is thrown away", self.recorder.now_ms());
+            }
+            // Another command has brought it into a group meanwhile: it stays beside the old one.
+            End::Pointless => self.replacing = None,
+            End::Interrupted | End::Failed => {}
         }
         Ok(())
     }
@@ -201,8 +208,14 @@ impl Operator {
         let (end, said) = match timeout(limit, command.output()).await {
             Ok(output) => {
                 let output = output.context("`encore admin` did not start")?;
-                let end = if output.status.success() { End::Done } else { End::Failed };
-                (end, last_line(&[output.stdout, output.stderr].concat()))
+                let all = [output.stdout, output.stderr].concat();
+                let all = String::from_utf8_lossy(&all);
+                let end = match output.status.success() {
+                    true => End::Done,
+                    false if all.contains("already: without") => End::Pointless,
+                    false => End::Failed,
+                };
+                (end, last_line(&all))
             }
             Err(_) if limit == PATIENCE => (End::Failed, "no end".to_owned()),
             Err(_) => (End::Interrupted, String::new()),
@@ -216,7 +229,7 @@ impl Operator {
         match end {
             End::Done => ended.done += 1,
             End::Interrupted => ended.interrupted += 1,
-            End::Failed => ended.failed += 1,
+            End::Failed | End::Pointless => ended.failed += 1,
         }
         Ok(end)
     }
@@ -228,7 +241,6 @@ fn at(cluster: &Cluster, node: NodeId) -> Result<String> {
     Ok(format!("{node}@{address}"))
 }
 
-fn last_line(output: &[u8]) -> String {
-    let text = String::from_utf8_lossy(output);
+fn last_line(text: &str) -> String {
     text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default().to_owned()
 }
