@@ -1,6 +1,7 @@
 //! Plans are pure, so every situation can be made here.
 
 use super::*;
+use crate::client::{ClusterStatus, GroupStatus, NodeAnswer, NodeStatus, Role};
 use domain::ids::{Bucket, Epoch, EventId, GroupId, NodeId, SectionId};
 use domain::inventory::EventRecord;
 use domain::inventory::query::{EventPlacement, Placement};
@@ -103,6 +104,39 @@ fn a_group_that_cannot_be_seen_is_not_passed_over_in_silence() {
     assert_eq!(replace_node(&topology, Some(ONE), NodeId(2), NodeId(4)), Err(Refusal::NoSuchGroup(ONE)));
     let topology = cluster(&[1, 2, 4], &[], &[(&[1, 4], Some(1)), (&[1, 2], Some(2))]);
     assert_eq!(all_seen(&topology, &registered), Ok(()));
+}
+
+#[test]
+fn a_leader_that_was_deposed_leads_nothing() {
+    let members: BTreeMap<NodeId, String> = [1, 2, 3].map(|id| (NodeId(id), format!("n{id}:1"))).into();
+    let replica = |role, leader, term| GroupStatus {
+        group: ONE,
+        role,
+        leader,
+        term,
+        last_log: Some(9),
+        applied: Some(9),
+        snapshot: None,
+        purged: None,
+        voters: members.keys().copied().collect(),
+        learners: Vec::new(),
+        members: members.clone(),
+        joint: false,
+        queued: 0,
+        partitions: Vec::new(),
+        served: BTreeMap::new(),
+    };
+    let up = |id: u64, replica: GroupStatus| {
+        let status = NodeStatus { node: NodeId(id), version: String::new(), groups: vec![replica], moves: Vec::new() };
+        (format!("n{id}:1"), NodeAnswer::Up(status))
+    };
+    let seen = |follower_term| {
+        let old = up(1, replica(Role::Leader, Some(NodeId(1)), 4));
+        let status = ClusterStatus { nodes: [old, up(2, replica(Role::Follower, None, follower_term))].into() };
+        Topology::seen(&status).groups[&ONE].leader
+    };
+    assert_eq!(seen(4), Some(NodeId(1)));
+    assert_eq!(seen(5), None, "node 3 leads, and does not answer");
 }
 
 #[test]

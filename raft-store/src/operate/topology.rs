@@ -64,10 +64,14 @@ impl Topology {
             }
         }
         let groups = best.into_iter().map(|(group, (node, replica))| {
+            // Who was deposed and has not heard of it knows neither who is a member now nor that another one leads.
+            let members = status.replicas().filter(|(at, _)| replica.members.contains_key(at));
+            let newest = members.filter(|(_, other)| other.group == group).map(|(_, other)| other.term).max();
+            let leads = replica.leader == Some(node) && newest.is_none_or(|newest| newest <= replica.term);
             let shape = Shape {
                 voters: replica.voters.iter().copied().collect(),
                 learners: replica.learners.iter().copied().collect(),
-                leader: (replica.leader == Some(node)).then_some(node),
+                leader: leads.then_some(node),
                 joint: replica.joint,
             };
             (group, shape)

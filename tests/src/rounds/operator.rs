@@ -29,6 +29,9 @@ const FINISHES: Duration = Duration::from_secs(120);
 /// Largest group: beyond this a node leaves before another one comes.
 const LARGEST: usize = 4;
 
+/// More nodes than these are not kept.
+const MOST: usize = 5;
+
 /// The kinds of commands that are given.
 pub const COMMANDS: [&str; 8] =
     ["move", "spread", "transfer-leader", "rebalance", "drain", "add-node", "remove-node", "replace-node"];
@@ -87,28 +90,72 @@ impl Operator {
             self.act().await?;
         }
         let finish = async {
-            while self.replacing.is_some() {
-                self.replace().await?;
+            loop {
+                match (self.replacing, self.undone().first()) {
+                    (Some(_), _) => self.replace().await?,
+                    (None, Some(kind)) => self.give(kind).await?,
+                    (None, None) => break,
+                }
                 sleep(Duration::from_millis(200)).await;
             }
             anyhow::Ok(())
         };
-        timeout(FINISHES, finish).await.context("a node's replacement was never finished")??;
+        timeout(FINISHES, finish).await.context("a command never came to its end")??;
         Ok(self.ended)
     }
 
+    /// Any command, or more likely one that has never come to its end.
     async fn act(&mut self) -> Result<()> {
+        let undone = self.undone();
+        let kind = match undone.choose(&mut self.random) {
+            Some(kind) if self.random.random_bool(0.4) => *kind,
+            _ => match self.random.random_range(0..100) {
+                0..45 => "move",
+                45..53 => "spread",
+                53..65 => "transfer-leader",
+                65..70 => "rebalance",
+                70..76 => "drain",
+                76..90 => "add-node",
+                _ => "replace-node",
+            },
+        };
+        self.give(kind).await
+    }
+
+    fn undone(&self) -> Vec<&'static str> {
+        let done = |kind: &&str| self.ended.get(*kind).is_some_and(|ended| ended.done > 0);
+        COMMANDS.into_iter().filter(|kind| !done(kind)).collect()
+    }
+
+    async fn give(&mut self, kind: &str) -> Result<()> {
         let topology = self.client.topology().await;
         let group = GroupId(self.random.random_range(0..=GROUPS));
-        match self.random.random_range(0..100) {
-            0..45 => self.move_one().await,
-            45..53 => self.spread().await,
-            53..65 => self.transfer(&topology, group).await,
-            65..70 => self.command("rebalance", vec!["rebalance".into()]).await.map(drop),
-            70..76 => self.drain().await,
-            76..90 => self.resize(&topology, group).await,
-            _ => self.replace().await,
+        self.discard_idle(&topology).await?;
+        match kind {
+            "move" => self.move_one().await,
+            "spread" => self.spread().await,
+            "transfer-leader" => self.transfer(&topology, group).await,
+            "rebalance" => self.command("rebalance", vec!["rebalance".into()]).await.map(drop),
+            "drain" => self.drain().await,
+            "replace-node" => self.replace().await,
+            _ => self.resize(&topology, group).await,
         }
+    }
+
+    /// Of many nodes those that are in no group are thrown away, once every group says so.
+    async fn discard_idle(&mut self, topology: &Topology) -> Result<()> {
+        let mut cluster = self.cluster.lock().await;
+        let shapes: Vec<_> = topology.groups.values().filter(|shape| shape.leader.is_some() && !shape.joint).collect();
+        if cluster.ids().len() <= MOST || shapes.len() <= GROUPS as usize {
+            return Ok(());
+        }
+        let coming = self.replacing.map(|(_, new)| new);
+        let idle = |id: &NodeId| Some(*id) != coming && !shapes.iter().any(|shape| shape.has(*id));
+        if let Some(idle) = cluster.ids().into_iter().find(idle) {
+            println!("{:>7} ms  node {idle} is in no group and is thrown away", self.recorder.now_ms());
+            cluster.discard(idle).await?;
+        }
+        Ok(())
     }
 
     async fn move_one(&mut self) -> Result<()> {
