@@ -127,7 +127,13 @@ fn a_leader_that_was_deposed_leads_nothing() {
         served: BTreeMap::new(),
     };
     let up = |id: u64, replica: GroupStatus| {
-        let status = NodeStatus { node: NodeId(id), version: String::new(), groups: vec![replica], moves: Vec::new() };
+        let status = NodeStatus {
+            node: NodeId(id),
+            version: String::new(),
+            groups: vec![replica],
+            moves: Vec::new(),
+            clock_ahead_ms: None,
+        };
         (format!("n{id}:1"), NodeAnswer::Up(status))
     };
     let seen = |follower_term| {
@@ -316,7 +322,7 @@ fn sections_and_buckets_are_spread_and_stay_where_they_can() {
     );
     // Interrupted after any step, the command goes on from there and does nothing twice.
     for done in 0..=plan.steps.len() {
-        let part = Plan { steps: plan.steps[..done].to_vec(), notes: Vec::new() };
+        let part = Plan { steps: plan.steps[..done].to_vec(), ..Plan::default() };
         let rest = spread(&record, &after(&home, &part), &both);
         assert_eq!(rest.steps, plan.steps[done..], "after {done} steps");
     }
