@@ -98,11 +98,11 @@ pub(super) fn replace_in(
         return Ok(());
     }
     let voters: BTreeSet<NodeId> = shape.voters.iter().copied().filter(|voter| *voter != old).chain([new]).collect();
+    let mut steps = Plan::default();
+    admit(then, group, &shape, new, &mut steps)?;
     if voters.len() < 3 && voters.len() < shape.voters.len() {
         return Err(Refusal::Shrinks { group, old, new });
     }
-    let mut steps = Plan::default();
-    admit(then, group, &shape, new, &mut steps)?;
     set_voters(then, group, &shape, voters.clone(), &mut steps)?;
     let leader = steps.steps.iter().find_map(|step| match step {
         Step::TransferLeader { to, .. } => Some(*to),
