@@ -124,8 +124,13 @@ pub async fn open<S: Store, L: Ledger, P: Provider>(
         }
         Err(ProviderError::Refused { code, message, intent: None }) => {
             tracing::warn!(payment = %task.payment, code, message, "the provider refused a payment");
-            // This attempt charged nothing. An earlier one may have, also one that nobody could count any more.
-            give_up(ledger, provider, task.payment, &code, now).await
+            if task.tries == 0 {
+                // Also of an attempt that nobody could count any more: under one key the provider repeats its first answer.
+                Ok(ledger.fail_payment(task.payment, &code, now).await?)
+            } else {
+                // This attempt charged nothing; an earlier one, whose answer was lost, may have.
+                give_up(ledger, provider, task.payment, &code, now).await
+            }
         }
         Err(error @ ProviderError::Unreachable(_)) => {
             wait_for_provider(store, ledger, provider, &task, error, now).await

@@ -214,8 +214,10 @@ pub trait Payments {
         now: WallMs,
     ) -> impl Future<Output = Result<AttachOutcome>> + Send;
 
-    /// FAILED, seats to be released, the fan to be told. No attempt is known to have moved money, and none can be known not
-    /// to have: the provider is asked about it for [`LOST_FOR_MS`].
+    /// Refused before any money moved: FAILED, seats to be released, the fan to be told.
+    fn fail_payment(&self, payment: PaymentId, reason: &str, now: WallMs) -> impl Future<Output = Result<()>> + Send;
+
+    /// The same without proof that no money moved: the provider is asked about it for [`LOST_FOR_MS`].
     fn give_up(&self, payment: PaymentId, reason: &str, now: WallMs) -> impl Future<Output = Result<()>> + Send;
 
     /// Payments given up less than [`LOST_FOR_MS`] ago whose fate is not known and is to be asked for now.

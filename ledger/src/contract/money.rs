@@ -95,6 +95,11 @@ pub(super) async fn a_lost_payment_is_asked_about_for_a_day<L: Ledger>(ledger: &
         assert_eq!(order.incident_kinds(&order.reference()).await, Vec::<String>::new(), "it has explained itself");
         assert_eq!(about().await, Vec::<String>::new(), "a late word counts nevertheless");
     }
+    let refused = Order::new(ledger, 212);
+    refused.begin().await;
+    ledger.fail_payment(refused.payment, "invalid_card", NOW).await.expect("fail");
+    let lost = ledger.lost_payments(later(FIRST_ASK_MS), 1_000).await.expect("read");
+    assert!(lost.iter().all(|lost| lost.payment != refused.payment), "a refusal is proof that nothing was charged");
 }
 
 pub(super) async fn another_amount_never_sells<L: Ledger>(ledger: &L) {

@@ -73,6 +73,8 @@ struct Payment {
     tries: u32,
     due_at: WallMs,
     release_due: bool,
+    /// Its reservation went with it, or is about to: a fact that stays.
+    released: bool,
     lost_since: Option<WallMs>,
 }
 

@@ -81,7 +81,9 @@ impl State {
                 self.raise("capture_mismatch", &id.to_string(), detail, now);
                 if self.step(id, PaymentFact::CapturedOther) {
                     self.keep_capture(id, *amount, *currency);
-                    self.payments.entry(id).and_modify(|payment| payment.release_due = true);
+                    self.payments
+                        .entry(id)
+                        .and_modify(|payment| (payment.release_due, payment.released) = (true, true));
                     self.decide_refund(id, RefundReason::WrongAmount, now);
                 }
                 return WebhookOutcome::Mismatch;

@@ -91,6 +91,11 @@ impl Payments for Memory {
         Ok(AttachOutcome::Saved)
     }
 
+    async fn fail_payment(&self, payment: PaymentId, reason: &str, now: WallMs) -> Result<()> {
+        self.state().fail(payment, reason, true, now);
+        Ok(())
+    }
+
     async fn give_up(&self, payment: PaymentId, reason: &str, now: WallMs) -> Result<()> {
         let mut state = self.state();
         state.fail(payment, reason, true, now);
@@ -172,7 +177,7 @@ impl State {
         if let Some(open) = self.payments.values().find(open) {
             return BeginOutcome::AlreadyOpen(open.view.clone());
         }
-        let ends = |p: &Payment| p.release_due || (p.view.state == PaymentState::Failed && !p.retry_declined);
+        let ends = |p: &Payment| p.released || (p.view.state == PaymentState::Failed && !p.retry_declined);
         if self.payments.values().any(|p| p.view.reservation == request.reservation && ends(p)) {
             return BeginOutcome::Released;
         }
@@ -201,6 +206,7 @@ impl State {
             tries: 0,
             due_at: request.now,
             release_due: false,
+            released: false,
             lost_since: None,
         };
         self.payments.insert(request.payment, payment);
@@ -244,6 +250,7 @@ impl State {
         let Some(failed) = self.payments.get_mut(&payment) else { return };
         failed.view.failure = Some(reason.to_owned());
         failed.release_due = release;
+        failed.released |= release;
         let reservation = failed.view.reservation;
         let payload = json!({
             "payment": payment, "reservation": reservation, "reason": reason, "released": release,

@@ -181,7 +181,7 @@ async fn write_capture(
     }
     sqlx::query(
         "UPDATE payments SET state = $2, captured_minor = $3, captured_currency = $4, release_due = release_due OR $5,
-             changed_at = now() WHERE id = $1",
+             released = released OR $5, changed_at = now() WHERE id = $1",
     )
     .bind(locked.id())
     .bind(next.as_str())

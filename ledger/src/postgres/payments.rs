@@ -102,6 +102,15 @@ impl Payments for Postgres {
         transaction!(self, |connection| attach(connection, payment, &reference, secret.as_deref(), now).await?)
     }
 
+    async fn fail_payment(&self, payment: PaymentId, reason: &str, now: WallMs) -> Result<()> {
+        let reason = reason.to_owned();
+        transaction!(self, |connection| {
+            if let Some(locked) = lock(connection, payment).await? {
+                fail(connection, &locked, &reason, true, now).await?;
+            }
+        })
+    }
+
     async fn give_up(&self, payment: PaymentId, reason: &str, now: WallMs) -> Result<()> {
         let reason = reason.to_owned();
         transaction!(self, |connection| {
@@ -279,7 +288,7 @@ async fn known_answer(connection: &mut PgConnection, request: &BeginPayment) -> 
         "SELECT *, (user_id = $1 AND idempotency_key = $2) AS same_key FROM payments
          WHERE (user_id = $1 AND idempotency_key = $2)
             OR (reservation = $3 AND (state IN ('INITIALIZING', 'PENDING', 'CAPTURED', 'SUCCEEDED')
-                OR release_due OR (state = 'FAILED' AND NOT retry_declined)))
+                OR released OR (state = 'FAILED' AND NOT retry_declined)))
          ORDER BY same_key DESC, state IN ('INITIALIZING', 'PENDING', 'CAPTURED', 'SUCCEEDED') DESC LIMIT 1",
     )
     .bind(request.user.as_str())
@@ -397,14 +406,17 @@ pub(super) async fn fail(
     let Step::To(next) = locked.view.state.on(PaymentFact::Declined) else { return Ok(()) };
     hold_still(connection, locked.view.reservation).await?;
     notices::close_watch(connection, PAYMENT_UNRESOLVED, &locked.id(), now).await?;
-    sqlx::query("UPDATE payments SET state = $2, failure = $3, release_due = $4, changed_at = now() WHERE id = $1")
-        .bind(locked.id())
-        .bind(next.as_str())
-        .bind(reason)
-        .bind(release)
-        .execute(&mut *connection)
-        .await
-        .map_err(error)?;
+    sqlx::query(
+        "UPDATE payments SET state = $2, failure = $3, release_due = $4, released = released OR $4, changed_at = now()
+         WHERE id = $1",
+    )
+    .bind(locked.id())
+    .bind(next.as_str())
+    .bind(reason)
+    .bind(release)
+    .execute(&mut *connection)
+    .await
+    .map_err(error)?;
     let payload = json!({
         "payment": locked.view.id, "reservation": locked.view.reservation, "reason": reason, "released": release,
     });

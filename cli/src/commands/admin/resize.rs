@@ -216,7 +216,11 @@ fn move_one(placement: &Placement, partition: &Partition, to: GroupId) -> Result
     }
     let from = placed.locate(partition).0;
     // Also where it is there: a move that is under way is waited for.
-    Ok(Plan { steps: vec![Step::Move { partition: partition.clone(), from, to }], notes: Vec::new(), unfinished: false })
+    Ok(Plan {
+        steps: vec![Step::Move { partition: partition.clone(), from, to }],
+        notes: Vec::new(),
+        unfinished: false,
+    })
 }
 
 async fn cancel(store: &Client, partition: &Partition) -> Result<()> {
