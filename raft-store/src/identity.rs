@@ -1,9 +1,8 @@
 //! Whose data folder this is. Written once, before anything else; a folder serves one node id for ever, because its votes
 //! and acknowledgements were given under that name.
 
-use crate::disk::{Disk, replace_file};
+use crate::disk::{Disk, Replacement};
 use crate::runtime::new_life;
-use bytes::Bytes;
 use domain::ids::NodeId;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -67,7 +66,9 @@ pub async fn claim(disk: &dyn Disk, folder: &Path, id: NodeId) -> Result<Identit
 async fn begin(disk: &dyn Disk, file: &Path, id: NodeId) -> Result<Identity, IdentityError> {
     let life = new_life()?;
     let text = format!("encore store node\nformat 2\nid {id}\nlife {life:032x}\n");
-    replace_file(disk, file, Bytes::from(text)).await?;
+    let mut replacement = Replacement::begin(disk, file).await?;
+    replacement.write(text.as_bytes()).await?;
+    replacement.finish().await?;
     Ok(Identity { id, life })
 }
 

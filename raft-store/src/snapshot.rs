@@ -1,18 +1,25 @@
 //! Snapshot files, one a group: written beside the old one, synced, renamed, folder synced, checksummed. The log is purged
 //! only behind one of these, so a damaged one is fatal, not skipped.
+//!
+//! ```text
+//! "ENCORES2" | length of the head u32 | head | state | crc32c u32 of all before it
+//! ```
 
-use crate::disk::{Disk, replace_file};
+use crate::disk::{Disk, Replacement};
 use crate::types::{Snapshot, SnapshotMeta};
 use bytes::{BufMut, Bytes, BytesMut};
 use domain::ids::GroupId;
+use futures::{Stream, TryStreamExt};
 use std::io;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
-const MAGIC: [u8; 8] = *b"ENCORES1";
-/// Magic, checksum, length of the head.
-const FIXED: usize = 16;
+const MAGIC: [u8; 8] = *b"ENCORES2";
+/// Magic, length of the head.
+const FIXED: usize = 12;
+const CHECKSUM: usize = 4;
 
 /// The snapshots of one group.
 #[derive(Clone)]
@@ -33,14 +40,24 @@ impl SnapshotStore {
         Ok(Self { disk, file: folder.join(format!("group-{group}.snapshot")), saved: Arc::default() })
     }
 
-    /// Replaces an older snapshot; durable when it returns.
-    pub async fn save(&self, meta: &SnapshotMeta, state: &Bytes) -> io::Result<()> {
+    /// Replaces an older snapshot; durable when it returns. The state comes in pieces, so that nobody has to hold all of it.
+    pub async fn save(&self, meta: &SnapshotMeta, state: impl Stream<Item = io::Result<Bytes>>) -> io::Result<()> {
         let index = meta.last_log_id.map(|log_id| log_id.index());
         let mut saved = self.saved.lock().await;
         if *saved > index {
             return Ok(());
         }
-        replace_file(self.disk.as_ref(), &self.file, encode(meta, state)?).await?;
+        let head = head(meta)?;
+        let mut crc = crc32c::crc32c(&head);
+        let mut file = Replacement::begin(self.disk.as_ref(), &self.file).await?;
+        file.write(&head).await?;
+        let mut state = pin!(state);
+        while let Some(piece) = state.try_next().await? {
+            crc = crc32c::crc32c_append(crc, &piece);
+            file.write(&piece).await?;
+        }
+        file.write(&crc.to_le_bytes()).await?;
+        file.finish().await?;
         *saved = index;
         Ok(())
     }
@@ -70,36 +87,44 @@ impl SnapshotStore {
     }
 }
 
-/// Head and state as one checksummed piece; what travels between nodes, too.
+/// The file's bytes; they travel between nodes, too.
 pub fn encode(meta: &SnapshotMeta, state: &[u8]) -> io::Result<Bytes> {
-    let head = crate::wire::encode(meta);
-    let mut bytes = BytesMut::with_capacity(FIXED + head.len() + state.len());
-    bytes.put_slice(&MAGIC);
-    bytes.put_u32_le(0);
-    bytes.put_u32_le(u32::try_from(head.len()).map_err(io::Error::other)?);
+    let head = head(meta)?;
+    let mut bytes = BytesMut::with_capacity(head.len() + state.len() + CHECKSUM);
     bytes.put_slice(&head);
     bytes.put_slice(state);
-    let crc = crc32c::crc32c(&bytes[12..]);
-    bytes[8..12].copy_from_slice(&crc.to_le_bytes());
+    let crc = crc32c::crc32c(&bytes);
+    bytes.put_u32_le(crc);
+    Ok(bytes.freeze())
+}
+
+/// All that stands before the state.
+fn head(meta: &SnapshotMeta) -> io::Result<Bytes> {
+    let head = crate::wire::encode(meta);
+    let mut bytes = BytesMut::with_capacity(FIXED + head.len());
+    bytes.put_slice(&MAGIC);
+    bytes.put_u32_le(u32::try_from(head.len()).map_err(io::Error::other)?);
+    bytes.put_slice(&head);
     Ok(bytes.freeze())
 }
 
 /// What `encode` made; `None` if it is damaged.
 pub fn decode(bytes: &Bytes) -> Option<Snapshot> {
+    let sound = bytes.len().checked_sub(CHECKSUM)?;
     let fixed = bytes.get(..FIXED)?;
-    if fixed[..8] != MAGIC || crc32c::crc32c(&bytes[12..]).to_le_bytes() != fixed[8..12] {
+    if fixed[..8] != MAGIC || crc32c::crc32c(&bytes[..sound]).to_le_bytes() != bytes[sound..] {
         return None;
     }
-    let head = u32::from_le_bytes(fixed[12..16].try_into().ok()?) as usize;
-    let end = FIXED.checked_add(head)?;
+    let end = FIXED.checked_add(u32::from_le_bytes(fixed[8..].try_into().ok()?) as usize)?;
     let meta = crate::wire::decode("snapshot head", bytes.get(FIXED..end)?).ok()?;
-    Some(Snapshot { meta, snapshot: bytes.slice(end..) })
+    Some(Snapshot { meta, snapshot: bytes.get(end..sound).map(|state| bytes.slice_ref(state))? })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::disk::memory::MemoryDisk;
+    use futures::stream;
 
     #[tokio::test]
     async fn damage_is_refused_and_the_older_one_never_comes_back() {
@@ -111,9 +136,12 @@ mod tests {
             last_log_id: Some(openraft::testing::log_id::<crate::types::TypeConfig>(1, 1, index)),
             ..SnapshotMeta::default()
         };
-        store.save(&meta(5), &Bytes::from_static(b"five")).await.unwrap();
-        store.save(&meta(9), &Bytes::from_static(b"nine")).await.unwrap();
-        store.save(&meta(7), &Bytes::from_static(b"slowly built")).await.unwrap();
+        let pieces = |pieces: &'static [&'static str]| stream::iter(pieces.iter().map(|piece| Ok(Bytes::from(*piece))));
+        store.save(&meta(5), pieces(&["five"])).await.unwrap();
+        store.save(&meta(9), pieces(&["ni", "", "ne"])).await.unwrap();
+        store.save(&meta(7), pieces(&["slowly", "built"])).await.unwrap();
+        let failed = stream::iter([Ok(Bytes::from("half")), Err(io::Error::other("of it"))]);
+        store.save(&meta(11), failed).await.unwrap_err();
         disk.cut_power(&mut |_| 0);
         let snapshot = open().await.unwrap().load().await.unwrap().unwrap();
         assert_eq!((snapshot.meta, snapshot.snapshot), (meta(9), Bytes::from_static(b"nine")));

@@ -3,15 +3,19 @@
 use crate::runtime::{Instant, now, run_blocking};
 use crate::snapshot::SnapshotStore;
 use crate::types::{Applied, LogId, Snapshot, SnapshotData, SnapshotMeta, StoredMembership, TypeConfig};
+use bytes::Bytes;
 use domain::ids::{GroupId, Partition};
 use domain::inventory::{Entry, Group, Outcome, SeatChange};
-use futures::{Stream, TryStreamExt};
+use futures::{Stream, TryStreamExt, stream};
 use openraft::storage::{EntryResponder, RaftStateMachine};
 use openraft::{EntryPayload, OptionalSend, RaftSnapshotBuilder};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::Notify;
+
+/// Bytes of a state that are encoded at once, if its pieces are small.
+const AT_ONCE: usize = 256 << 10;
 
 /// An entry that has just been applied.
 pub struct AppliedEntry<'a> {
@@ -164,18 +168,26 @@ pub struct View {
 }
 
 impl View {
-    /// What it covers, and the machine's bytes; made beside the tasks, while entries go on being applied.
-    async fn machine_bytes(self) -> io::Result<(SnapshotMeta, SnapshotData)> {
-        let Self { meta, machine } = self;
-        let bytes = run_blocking(move || Ok(crate::wire::encode(&machine))).await?;
-        Ok((meta, bytes))
-    }
-
     /// The bytes of a snapshot, checksummed.
     pub async fn encode(self) -> io::Result<SnapshotData> {
-        let (meta, bytes) = self.machine_bytes().await?;
-        crate::snapshot::encode(&meta, &bytes)
+        let Self { meta, machine } = self;
+        run_blocking(move || crate::snapshot::encode(&meta, &crate::wire::encode(&machine))).await
     }
+}
+
+/// The machine's bytes, piece by piece: made beside the tasks, while entries go on being applied, and no faster than they are
+/// taken.
+fn encoded(machine: Group) -> impl Stream<Item = io::Result<Bytes>> + Send {
+    stream::try_unfold(machine.into_pieces(), |mut pieces| {
+        run_blocking(move || {
+            let mut bytes = Vec::new();
+            while bytes.len() < AT_ONCE {
+                let Some(piece) = pieces.next() else { break };
+                bytes = crate::wire::encode_onto(bytes, &piece);
+            }
+            Ok((!bytes.is_empty()).then(|| (Bytes::from(bytes), pieces)))
+        })
+    })
 }
 
 impl State {
@@ -201,9 +213,10 @@ impl RaftSnapshotBuilder<TypeConfig> for StateMachine {
     type SnapshotData = SnapshotData;
 
     async fn build_snapshot(&mut self) -> Result<Snapshot, io::Error> {
-        let (meta, bytes) = self.view().machine_bytes().await?;
-        self.0.snapshots.save(&meta, &bytes).await?;
-        Ok(Snapshot { meta, snapshot: bytes })
+        let View { meta, machine } = self.view();
+        self.0.snapshots.save(&meta, encoded(machine)).await?;
+        // Only what it covers is asked for here; who wants the state reads the file.
+        Ok(Snapshot { meta, snapshot: SnapshotData::new() })
     }
 }
 
@@ -235,7 +248,7 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
     }
 
     async fn install_snapshot(&mut self, meta: &SnapshotMeta, bytes: SnapshotData) -> Result<(), io::Error> {
-        self.0.snapshots.save(meta, &bytes).await?;
+        self.0.snapshots.save(meta, stream::iter([Ok(bytes.clone())])).await?;
         {
             let mut state = self.state_mut();
             state.restore(meta, &bytes)?;

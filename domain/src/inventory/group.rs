@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 /// The replicated state of one group. A snapshot is its serde form; postcard of it is deterministic.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Group {
-    id: GroupId,
+    pub(super) id: GroupId,
     /// Service time of the group; a bucket's T is an offset from it.
     pub(super) clock: Ticks,
     pub(super) meta: Option<Catalogue>,
@@ -30,7 +30,7 @@ pub struct Group {
     pub(super) checkouts: BTreeMap<(EventId, Bucket), Shared<Copy<Checkouts>>>,
     pub(super) promotions: BTreeMap<(EventId, PromotionCode), Shared<Copy<Promotion>>>,
     #[serde(skip)]
-    news: News,
+    pub(super) news: News,
 }
 
 /// A hosted partition, for status pages.

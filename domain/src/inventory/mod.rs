@@ -14,6 +14,7 @@ pub mod invariants;
 mod locals;
 mod news;
 pub mod outcome;
+pub mod pieces;
 mod placement;
 pub mod pricing;
 mod promotion;

@@ -52,6 +52,8 @@ impl World {
         if self.watchful && self.applied.is_multiple_of(7) {
             // The other replica goes on from its snapshot.
             let bytes = postcard::to_stdvec(replica).unwrap();
+            let pieces = replica.clone().into_pieces().flat_map(|piece| postcard::to_stdvec(&piece).unwrap());
+            assert_eq!(pieces.collect::<Vec<u8>>(), bytes, "the pieces are not the whole");
             *replica = postcard::from_bytes(&bytes).unwrap();
         }
         assert_eq!(replica.apply(&entry), outcomes, "two replicas answer differently");

@@ -4,7 +4,7 @@
 pub mod memory;
 
 use crate::runtime::run_blocking;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures::future::BoxFuture;
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -43,15 +43,53 @@ pub trait Disk: Send + Sync + 'static {
 /// Something that is held.
 pub type Lock = Box<dyn Any + Send + Sync>;
 
-/// Writes a file so that, whatever happens, either the old or the new content is there: written beside it, synced,
-/// renamed, folder synced.
-pub async fn replace_file(disk: &dyn Disk, file: &Path, bytes: Bytes) -> io::Result<()> {
-    let folder = file.parent().ok_or_else(|| io::Error::other("a file without a folder"))?.to_path_buf();
-    let beside = file.with_extension("tmp");
-    disk.remove(beside.clone()).await?;
-    disk.append_synced(beside.clone(), bytes).await?;
-    disk.rename(beside, file.to_path_buf()).await?;
-    disk.sync_folder(folder).await
+/// Bytes of a replacement between two syncs. A file system may let the sync of one file wait for what another one has not
+/// synced yet (ext4 with ordered data does), so that the log would stand still for all that is written at once. Few in tests, so
+/// that power is cut between them.
+const BETWEEN_SYNCS: usize = if cfg!(test) { 512 } else { 1 << 20 };
+
+/// New content of a file: whatever happens, either the old or the new one is there. It is written beside the old one and
+/// synced piece by piece; [`Replacement::finish`] renames it and syncs the folder.
+pub struct Replacement<'a> {
+    disk: &'a dyn Disk,
+    file: PathBuf,
+    beside: PathBuf,
+    unwritten: BytesMut,
+}
+
+impl<'a> Replacement<'a> {
+    /// Begins with nothing.
+    pub async fn begin(disk: &'a dyn Disk, file: &Path) -> io::Result<Self> {
+        let beside = file.with_extension("tmp");
+        disk.remove(beside.clone()).await?;
+        Ok(Self { disk, file: file.to_path_buf(), beside, unwritten: BytesMut::new() })
+    }
+
+    /// Appends to the new content.
+    pub async fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let (now, later) = bytes.split_at(bytes.len().min(BETWEEN_SYNCS - self.unwritten.len()));
+            self.unwritten.extend_from_slice(now);
+            if self.unwritten.len() == BETWEEN_SYNCS {
+                self.flush().await?;
+            }
+            bytes = later;
+        }
+        Ok(())
+    }
+
+    /// The new content takes the place of the old one, durably.
+    pub async fn finish(mut self) -> io::Result<()> {
+        self.flush().await?;
+        let folder = self.file.parent().ok_or_else(|| io::Error::other("a file without a folder"))?.to_path_buf();
+        self.disk.rename(self.beside, self.file).await?;
+        self.disk.sync_folder(folder).await
+    }
+
+    async fn flush(&mut self) -> io::Result<()> {
+        let bytes = self.unwritten.split().freeze();
+        self.disk.append_synced(self.beside.clone(), bytes).await
+    }
 }
 
 /// Files of this machine. The files being appended to stay open.

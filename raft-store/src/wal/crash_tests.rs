@@ -8,6 +8,7 @@ use crate::disk::memory::MemoryDisk;
 use crate::snapshot::SnapshotStore;
 use crate::types::SnapshotMeta;
 use bytes::Bytes;
+use futures::stream;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -159,7 +160,8 @@ async fn a_snapshot_is_the_old_one_or_the_new_one_wherever_the_power_goes() {
         ..SnapshotMeta::default()
     };
     for index in 1..4_usize {
-        store.save(&meta(index), &Bytes::from(vec![index as u8; 300 * index])).await.unwrap();
+        let piece = Bytes::from(vec![index as u8; 100 * index]);
+        store.save(&meta(index), stream::iter([Ok(piece.clone()), Ok(piece.clone()), Ok(piece)])).await.unwrap();
         reported.fetch_add(1, Ordering::SeqCst);
     }
     let images = std::mem::take(&mut *images.lock().unwrap());

@@ -27,6 +27,11 @@ pub fn encode<T: Serialize + ?Sized>(value: &T) -> Bytes {
     postcard::to_stdvec(value).expect("the domain's types always serialise").into()
 }
 
+/// The same, after what is there.
+pub fn encode_onto<T: Serialize + ?Sized>(bytes: Vec<u8>, value: &T) -> Vec<u8> {
+    postcard::to_extend(value, bytes).expect("the domain's types always serialise")
+}
+
 /// How many bytes a value takes.
 pub fn size<T: Serialize + ?Sized>(value: &T) -> usize {
     postcard::experimental::serialized_size(value).expect("the domain's types always serialise")
