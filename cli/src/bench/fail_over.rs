@@ -2,6 +2,7 @@
 
 use super::StoreArguments;
 use super::servers::Servers;
+use super::settled::settled;
 use anyhow::{Context, Result, ensure};
 use bench::contenders::store::{Layout, Store};
 use bench::{Contender, Figure, Hall, Load, Report, Verdict, Workload, drive};
@@ -27,6 +28,8 @@ pub async fn run(arguments: &StoreArguments, servers: &mut Servers, report: &mut
         eprintln!("fail-over {} of {}", run + 1, arguments.runs);
         let sale = SALES + run;
         store.open(sale, hall).await?;
+        // A node that is still catching up is none to fail over to: with it the group would lose its majority.
+        settled(&client).await?;
         let load = Load { clients: FANS, time: WHOLE };
         let crowd = tokio::spawn(drive(store.clone(), sale, hall, Workload::Cold, 0, load));
         tokio::time::sleep(BEFORE).await;
@@ -34,7 +37,8 @@ pub async fn run(arguments: &StoreArguments, servers: &mut Servers, report: &mut
         let leader = *leaders.get(&group).context("the first group has no leader")?;
         servers.kill_node(leader).await?;
         let tally = crowd.await?;
-        let last = tally.answers.iter().map(|answer| answer.at).max().unwrap_or_default();
+        let granted = tally.answers.iter().filter(|answer| answer.verdict == Verdict::Granted);
+        let last = granted.map(|answer| answer.at).max().unwrap_or_default();
         ensure!(last > BEFORE + Duration::from_secs(1), "no hold was acknowledged after the leader was killed");
         silences.push(tally.longest_silence_ms(Verdict::Granted));
         servers.start_node(leader).await?;
