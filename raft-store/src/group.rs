@@ -174,6 +174,12 @@ impl GroupHandle {
         self.machine.view().encode().await.map_err(|error| ReadError::Unavailable(error.to_string()))
     }
 
+    /// How far this node, the leader, has applied: all that was acknowledged before. `None` if it does not lead.
+    pub(crate) async fn applied_as_leader(&self) -> Option<u64> {
+        self.reader.confirm().await.ok()?;
+        self.machine.state().applied.map(|log_id| log_id.index())
+    }
+
     /// The life that the meta group has registered for a node, as applied here.
     pub fn life_of(&self, node: NodeId) -> Option<u128> {
         self.machine.state().machine.lives()?.get(&node).copied()

@@ -2,6 +2,7 @@
 
 pub mod backup;
 mod bootstrap;
+mod catch_up;
 pub mod client;
 mod clocks;
 pub mod config;

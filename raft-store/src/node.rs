@@ -19,12 +19,13 @@ use crate::transport::{PeerCall, Transport};
 use crate::types::Raft;
 use crate::wal::{GroupRecord, Wal, WalError};
 use crate::wire;
-use crate::{bootstrap, clocks, driver, housekeeping, registrar};
+use crate::{bootstrap, catch_up, clocks, driver, housekeeping, registrar};
 use bytes::Bytes;
 use domain::ids::{GroupId, NodeId};
 use domain::limits;
 use openraft::{Config, SnapshotPolicy};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use tokio_util::sync::CancellationToken;
 
@@ -74,6 +75,7 @@ struct Inner {
     opening: tokio::sync::Mutex<()>,
     moves: MoveLog,
     clocks: Clocks,
+    caught_up: AtomicBool,
     stop: CancellationToken,
     _lock: Lock,
 }
@@ -113,6 +115,7 @@ impl Node {
             opening: tokio::sync::Mutex::default(),
             moves: MoveLog::default(),
             clocks: Clocks::default(),
+            caught_up: AtomicBool::new(false),
             stop: CancellationToken::new(),
             _lock: lock,
         };
@@ -123,6 +126,7 @@ impl Node {
         }
         spawn(registrar::run(node.clone(), node.0.stop.clone()));
         spawn(clocks::run(node.clone(), node.0.world.transport.clone(), node.0.stop.clone()));
+        spawn(catch_up::run(node.clone(), node.0.world.transport.clone(), node.0.stop.clone()));
         Ok(node)
     }
 
@@ -171,18 +175,34 @@ impl Node {
             }
             None => return Err(PeerRefusal::NoSuchGroup(group)),
         };
+        if call == PeerCall::Applied {
+            return Ok(wire::encode(&handle.applied_as_leader().await));
+        }
         peer::answer(handle.raft(), call, body).await
     }
 
-    /// Whether every group of which this node is a member has a leader that it knows of: fit to serve. A group that the
-    /// configuration names is one of them, even before it has members.
+    /// Whether it is fit to serve: it has caught up since it started, and knows a leader of every group that it is in.
     pub fn is_ready(&self) -> bool {
+        self.0.caught_up.load(Ordering::Relaxed) && self.knows_leaders()
+    }
+
+    pub(crate) fn knows_leaders(&self) -> bool {
+        self.member_of().iter().all(|group| group.status().leader.is_some())
+    }
+
+    pub(crate) fn note_caught_up(&self) {
+        self.0.caught_up.store(true, Ordering::Relaxed);
+    }
+
+    /// The groups of which this node is a member. One that the configuration names is among them even before it has members.
+    pub(crate) fn member_of(&self) -> Vec<GroupHandle> {
         let configured: BTreeSet<GroupId> = self.0.config.configured_groups().collect();
-        self.groups().iter().map(GroupHandle::status).all(|status| {
-            let awaited = status.members.is_empty() && configured.contains(&status.group);
-            let member = status.members.contains_key(&self.id());
-            status.leader.is_some() || !(member || awaited)
-        })
+        let mut groups = self.groups();
+        groups.retain(|group| {
+            let members = group.status().members;
+            members.contains_key(&self.id()) || (members.is_empty() && configured.contains(&group.id()))
+        });
+        groups
     }
 
     /// Moves that this node has driven, for status and metrics.

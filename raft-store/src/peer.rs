@@ -47,7 +47,9 @@ pub async fn answer(raft: &Raft, call: PeerCall, body: Bytes) -> Result<Bytes, P
             let (vote, snapshot) = decode_snapshot(body)?;
             encode(&raft.install_full_snapshot(vote, snapshot).await.map_err(|e| stopped(&e))?)
         }
-        PeerCall::Clock => Err(PeerRefusal::Unreadable("a node is asked for the time, not a group".to_owned())),
+        PeerCall::Clock | PeerCall::Applied => {
+            Err(PeerRefusal::Unreadable("consensus is not asked this, but its node".to_owned()))
+        }
     }
 }
 
@@ -56,7 +58,7 @@ pub fn is_readable(call: PeerCall, body: &Bytes) -> bool {
     match call {
         PeerCall::Append => decode::<AppendEntriesRequest<TypeConfig>>(body).is_ok(),
         PeerCall::Vote | PeerCall::PreVote => decode::<VoteRequest<TypeConfig>>(body).is_ok(),
-        PeerCall::TransferLeader | PeerCall::Clock => false,
+        PeerCall::TransferLeader | PeerCall::Clock | PeerCall::Applied => false,
         PeerCall::Snapshot => decode_snapshot(body.clone()).is_ok(),
     }
 }

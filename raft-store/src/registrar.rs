@@ -45,10 +45,10 @@ async fn round(node: &Node) -> bool {
     }
     let groups: Vec<GroupHandle> = node.groups().into_iter().filter(|group| speaks(group)).collect();
     if groups.is_empty() {
-        return node.is_ready();
+        return node.knows_leaders();
     }
     let Some(placement) = placement(meta.as_ref(), node.elsewhere()).await else { return false };
-    let mut settled = node.is_ready();
+    let mut settled = node.knows_leaders();
     for status in groups.iter().map(GroupHandle::status) {
         if status.members.is_empty() || placement.groups.get(&status.group) == Some(&status.members) {
             continue;

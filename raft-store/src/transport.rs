@@ -22,12 +22,14 @@ pub enum PeerCall {
     Snapshot = 5,
     /// What time of day it is there; about no group.
     Clock = 6,
+    /// How far the receiver, the leader, has applied the group; none if it does not lead it.
+    Applied = 7,
 }
 
 impl PeerCall {
     /// The call with this wire value.
     pub fn from_wire(value: u32) -> Option<Self> {
-        [Self::Append, Self::Vote, Self::PreVote, Self::TransferLeader, Self::Snapshot, Self::Clock]
+        [Self::Append, Self::Vote, Self::PreVote, Self::TransferLeader, Self::Snapshot, Self::Clock, Self::Applied]
             .into_iter()
             .find(|call| *call as u32 == value)
     }
@@ -38,7 +40,7 @@ impl PeerCall {
 pub enum Lane {
     /// Replication, votes.
     Log,
-    /// Heartbeats, the probes of linearizable reads, and looks at clocks.
+    /// Heartbeats, the probes of linearizable reads, and looks at clocks and at how far leaders are.
     Heartbeat,
     /// Snapshots: large and slow.
     Snapshot,

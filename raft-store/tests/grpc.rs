@@ -284,9 +284,12 @@ async fn a_node_that_was_away_too_long_gets_a_snapshot_in_pieces() {
         hold(&client, number, &[(0, number as u32)]).await;
         number += 1;
     }
+    let leading = store.server(leader).node().group(HOME).unwrap();
+    let before = leading.status().applied;
     store.start_node(away).await;
     let group = store.server(away).node().group(HOME).unwrap();
-    let leading = store.server(leader).node().group(HOME).unwrap();
+    eventually("the node is ready", || store.server(away).node().is_ready()).await;
+    assert!(group.status().applied >= before, "it is ready before it has what it missed");
     eventually("the node has caught up", || group.state_hash() == leading.state_hash()).await;
     assert!(group.status().snapshot.is_some_and(|upto| upto > missed), "it caught up by log");
 }

@@ -9,6 +9,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use telemetry::Operations;
 
+/// What a node that is not ready says.
+const UNREADY: &str = "a group has no leader, or not all that it had when this node started is here";
 /// How often a node looks whether it is ready.
 const WATCH: Duration = Duration::from_millis(100);
 
@@ -50,7 +52,7 @@ pub async fn run(layers: &Layers) -> Result<()> {
     let server = Server::start(settings.node, listener, shutdown.clone()).await.context("the node did not start")?;
     raft_store::metrics::register(server.node(), &mut operations.registry());
     operations.set_ready("start");
-    operations.set_unready("groups", "a group has no leader yet");
+    operations.set_unready("groups", UNREADY);
     let watch = tokio::spawn(watch(server.node().clone(), operations));
     let served = process::bounded(shutdown.clone(), server.stopped()).await;
     watch.abort();
@@ -59,7 +61,7 @@ pub async fn run(layers: &Layers) -> Result<()> {
     served.context("the node failed")
 }
 
-/// Ready while every group has a leader.
+/// Ready while every group has a leader, once the node has caught up.
 async fn watch(node: raft_store::Node, operations: Operations) {
     let mut was_ready = false;
     loop {
@@ -67,7 +69,7 @@ async fn watch(node: raft_store::Node, operations: Operations) {
         if is_ready != was_ready {
             match is_ready {
                 true => operations.set_ready("groups"),
-                false => operations.set_unready("groups", "a group has no leader"),
+                false => operations.set_unready("groups", UNREADY),
             }
             was_ready = is_ready;
         }
