@@ -101,7 +101,9 @@ impl Blows {
 
     async fn victims(&mut self, blow: Blow) -> Vec<NodeId> {
         let ids = self.cluster.lock().await.ids();
-        let any = |random: &mut StdRng, count| ids.choose_multiple(random, count).copied().collect();
+        let down = self.down.map(|(down, _)| down);
+        let up: Vec<NodeId> = ids.iter().copied().filter(|id| Some(*id) != down).collect();
+        let any = |random: &mut StdRng, count| up.choose_multiple(random, count).copied().collect();
         match blow {
             Blow::One => any(&mut self.random, 1),
             Blow::Two => any(&mut self.random, 2),

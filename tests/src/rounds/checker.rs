@@ -73,6 +73,8 @@ pub enum Fault {
     Promotion(EventId, PromotionCode, String),
     /// The feed did not tell what happened.
     Untold(ReservationId, Status, Vec<Said>),
+    /// The feed told of a reservation that has no record.
+    Rumour(ReservationId, Vec<Said>),
 }
 
 impl fmt::Display for Fault {
@@ -93,6 +95,7 @@ impl fmt::Display for Fault {
             }
             Self::Promotion(event, code, why) => write!(f, "promotion {event}/{code}: {why}"),
             Self::Untold(id, status, said) => write!(f, "{id} is {status:?}, and the feed told {said:?}"),
+            Self::Rumour(id, said) => write!(f, "{id} has no record, and the feed told {said:?}"),
         }
     }
 }
@@ -200,19 +203,21 @@ fn promotions(world: &World, faults: &mut Vec<Fault>) {
     }
 }
 
-/// The feeds told everything once and in order.
+/// The feeds told everything once and in order, and nothing else.
 fn feeds(history: &History, world: &World, faults: &mut Vec<Fault>) {
+    let rumours = world.said.iter().filter(|(id, _)| !world.records.contains_key(id));
+    faults.extend(rumours.map(|(id, said)| Fault::Rumour(*id, said.clone())));
     for (id, view) in &world.records {
-        let end = match view.status {
-            Status::Held => None,
-            Status::Paid => Some(Said::Paid),
-            Status::Cancelled => Some(Said::Cancelled),
-            Status::Expired => Some(Said::Expired),
-            Status::Preparing | Status::Aborted | Status::Offered => continue,
+        let first: &[Said] = match view.status {
+            Status::Held => &[Said::Held],
+            Status::Paid => &[Said::Held, Said::Paid],
+            Status::Cancelled => &[Said::Held, Said::Cancelled],
+            Status::Expired => &[Said::Held, Said::Expired],
+            Status::Preparing | Status::Aborted => &[],
+            Status::Offered => continue,
         };
         let refunds = history.get(id).map_or(0, |receipt| receipt.refunds);
-        let expected: Vec<Said> =
-            [Said::Held].into_iter().chain(end).chain(std::iter::repeat_n(Said::Released, refunds)).collect();
+        let expected = [first, &vec![Said::Released; refunds]].concat();
         let said = world.said.get(id).cloned().unwrap_or_default();
         // A hold that has run out is told when it is swept.
         let not_swept = view.status == Status::Expired && said == [Said::Held];

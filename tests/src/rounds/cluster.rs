@@ -180,12 +180,15 @@ impl Cluster {
 
     /// `kill -9` of these, all at once.
     pub async fn kill(&mut self, victims: &[NodeId]) -> Result<()> {
+        // One that has ended by itself is no victim.
+        self.nobody_ended()?;
         let victims = self.nodes.iter_mut().filter(|(id, _)| victims.contains(id));
         try_join_all(victims.map(|(_, node)| node.process.kill())).await.map(drop)
     }
 
-    /// Starts those that do not run.
+    /// Starts those that were killed.
     pub fn revive(&mut self, ids: &[NodeId]) -> Result<()> {
+        self.nobody_ended()?;
         self.nodes.iter_mut().filter(|(id, _)| ids.contains(id)).try_for_each(|(_, node)| node.process.start())
     }
 

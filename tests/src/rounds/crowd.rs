@@ -110,7 +110,7 @@ impl Fan {
                 0..50 => self.pay(receipt).await?,
                 50..70 => self.cancel(receipt).await?,
                 70..75 => self.look(receipt.id).await?,
-                _ if receipt.ends_after_ms < u64::from(HOLD_TTL_MS) => self.outstay(receipt).await?,
+                _ if self.left_ms(&receipt) <= u64::from(SHORT_MS.end) => self.outstay(receipt).await?,
                 _ => {}
             }
         }
@@ -212,7 +212,10 @@ impl Fan {
                     self.recorder.note(receipt.clone());
                     self.view_agrees("a payment", &view)?;
                 }
-                Outcome::MustRefund(RefundReason::Expired) if self.may_be_over(&receipt) => {
+                // What was acknowledged as paid never is.
+                Outcome::MustRefund(RefundReason::Expired)
+                    if receipt.told == Told::Held && self.may_be_over(&receipt) =>
+                {
                     self.ran_out(receipt);
                     return Some(());
                 }
@@ -260,8 +263,7 @@ impl Fan {
 
     /// Stays away until the hold may have run out, and looks.
     async fn outstay(&mut self, receipt: Receipt) -> Goes<()> {
-        let left = receipt.ends_after_ms.saturating_sub(self.recorder.now_ms());
-        tokio::time::sleep(Duration::from_millis(left)).await;
+        tokio::time::sleep(Duration::from_millis(self.left_ms(&receipt))).await;
         self.look(receipt.id).await
     }
 
@@ -291,8 +293,12 @@ impl Fan {
         Some(())
     }
 
+    fn left_ms(&self, receipt: &Receipt) -> u64 {
+        receipt.ends_after_ms.saturating_sub(self.recorder.now_ms())
+    }
+
     fn may_be_over(&self, receipt: &Receipt) -> bool {
-        self.recorder.now_ms() >= receipt.ends_after_ms
+        self.left_ms(receipt) == 0
     }
 
     fn ran_out(&self, receipt: Receipt) {

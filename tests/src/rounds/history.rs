@@ -84,7 +84,8 @@ pub enum Count {
 }
 
 impl Count {
-    const ALL: [Self; 8] = [
+    /// All kinds.
+    pub const ALL: [Self; 8] = [
         Self::Held,
         Self::Paid,
         Self::Cancelled,

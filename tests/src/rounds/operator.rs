@@ -252,25 +252,25 @@ impl Operator {
         let mut command = Command::new(program);
         command.arg("admin").args(&words).arg("--config").arg(config).stdin(Stdio::null()).kill_on_drop(true);
         let begun = self.recorder.now_ms();
-        let (end, said) = match timeout(limit, command.output()).await {
+        let (end, all) = match timeout(limit, command.output()).await {
             Ok(output) => {
                 let output = output.context("`encore admin` did not start")?;
                 let all = [output.stdout, output.stderr].concat();
-                let all = String::from_utf8_lossy(&all);
+                let all = String::from_utf8_lossy(&all).into_owned();
                 let end = match output.status.success() {
                     true => End::Done,
                     false if all.contains("already: without") => End::Pointless,
                     false => End::Failed,
                 };
-                (end, last_line(&all))
+                (end, all)
             }
             Err(_) if limit == PATIENCE => (End::Failed, "no end".to_owned()),
             Err(_) => (End::Interrupted, String::new()),
         };
         let took = self.recorder.now_ms() - begun;
-        println!("{begun:>7} ms  {}: {end:?} after {took} ms. {said}", words.join(" "));
-        if said.contains("panicked") {
-            bail!("{}: {said}", words.join(" "));
+        println!("{begun:>7} ms  {}: {end:?} after {took} ms. {}", words.join(" "), last_line(&all));
+        if all.contains("panicked") {
+            bail!("{}: {all}", words.join(" "));
         }
         let ended = self.ended.entry(kind).or_default();
         match end {
@@ -288,6 +288,6 @@ fn at(cluster: &Cluster, node: NodeId) -> Result<String> {
     Ok(format!("{node}@{address}"))
 }
 
-fn last_line(text: &str) -> String {
-    text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default().to_owned()
+fn last_line(text: &str) -> &str {
+    text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default()
 }

@@ -207,8 +207,7 @@ impl Run {
     /// The judgement, with each voter of each group leading once: what one replica says is not what the others have.
     async fn everywhere(&self, feeds: &Feeds) -> Result<()> {
         let (events, history) = (self.events(), self.recorder.history());
-        let voters = |topology: &Topology| topology.groups.values().map(|shape| shape.voters.len()).max().unwrap_or(0);
-        for turn in 0..voters(&self.admin.topology().await) {
+        for turn in 0..self.most_voters().await? {
             self.lead(turn).await?;
             eventually("the store says what fans were told", SETTLES, || async {
                 let world = world::read(&self.admin, &events, feeds.said(), &self.recorder).await?;
@@ -221,6 +220,16 @@ impl Run {
             println!("{:>7} ms  judged, turn {}", self.recorder.now_ms(), turn + 1);
         }
         Ok(())
+    }
+
+    /// Voters of the group that has most, once all groups answer.
+    async fn most_voters(&self) -> Result<usize> {
+        eventually("every group answers", SETTLES, || async {
+            let Topology { groups, .. } = self.admin.topology().await;
+            ensure!(groups.len() > GROUPS as usize, "only {} groups answer", groups.len());
+            groups.values().map(|shape| shape.voters.len()).max().filter(|most| *most > 0).context("nobody votes")
+        })
+        .await
     }
 
     /// In every group the voter whose turn it is leads.
@@ -260,9 +269,8 @@ impl Run {
         }
         let telling = self.plan.rounds >= TELLING;
         ensure!(!telling || never.is_empty(), "these never came about, so that the run proves little: {never:?}");
-        let silent = [Count::Held, Count::Paid, Count::Cancelled, Count::Refunded, Count::Refused, Count::Repeated]
-            .into_iter()
-            .find(|count| self.recorder.counted(*count) == 0);
+        let silent =
+            Count::ALL.into_iter().find(|count| *count != Count::Unanswered && self.recorder.counted(*count) == 0);
         ensure!(!telling || silent.is_none(), "fans were never answered {silent:?}");
         Ok(())
     }

@@ -185,3 +185,13 @@ fn a_feed_that_forgot_or_repeated_is_seen() {
         day.has(&Fault::Untold(id(2), Status::Paid, said));
     }
 }
+
+#[test]
+fn a_feed_that_tells_of_what_never_was_is_seen() {
+    let mut day = Day::new();
+    day.world.said.insert(id(77), vec![Said::Held]);
+    day.has(&Fault::Rumour(id(77), vec![Said::Held]));
+    let mut day = Day::new();
+    day.add(4, &[], Status::Aborted, Told::Held, &[Said::Held]);
+    day.has(&Fault::Untold(id(4), Status::Aborted, vec![Said::Held]));
+}
