@@ -128,12 +128,12 @@ pub const ASK_AGAIN_MS: u64 = 30_000;
 
 /// Why these seats (none for all) of an order cannot be refunded while those are live; `None` if they can.
 pub(crate) fn refused(wanted: Option<&[SeatRef]>, live: &[SeatRef]) -> Option<RefundOutcome> {
-    let missing = |wanted: &[SeatRef]| wanted.iter().copied().filter(|seat| !live.contains(seat)).collect::<Vec<_>>();
-    match wanted.map(|wanted| (wanted.len(), missing(wanted))) {
-        _ if live.is_empty() => Some(RefundOutcome::NothingLeft),
-        None => None,
-        Some((_, missing)) if missing.is_empty() => None,
-        Some((count, missing)) if missing.len() == count => Some(RefundOutcome::NothingLeft),
-        Some((_, missing)) => Some(RefundOutcome::NotAllLive(missing)),
+    let wanted = wanted.unwrap_or(live);
+    let missing: Vec<SeatRef> = wanted.iter().copied().filter(|seat| !live.contains(seat)).collect();
+    match missing.len() {
+        // Also if none are wanted: a refund of nothing is none.
+        all if all == wanted.len() => Some(RefundOutcome::NothingLeft),
+        0 => None,
+        _ => Some(RefundOutcome::NotAllLive(missing)),
     }
 }

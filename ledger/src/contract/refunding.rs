@@ -83,6 +83,7 @@ pub(super) async fn seats_are_refunded_once<L: Ledger>(ledger: &L) {
     order.book().await;
     let first = [SeatRef { section: SectionId(0), seat: SeatIndex(0) }];
     let foreign = SeatRef { section: SectionId(9), seat: SeatIndex(9) };
+    assert_eq!(order.refund("n", Some(&[]), NOW).await, RefundOutcome::NothingLeft, "no refund of nothing");
     let refused = order.refund("r", Some(&[first[0], foreign]), NOW).await;
     assert_eq!(refused, RefundOutcome::NotAllLive(vec![foreign]), "all of them or none");
     let requested = order.refund("r", Some(&first), NOW).await;
