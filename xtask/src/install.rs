@@ -23,6 +23,9 @@ pub fn everything(root: &Path) -> Result<()> {
     if !on_path("chromedriver") {
         missing.push("chromium-driver");
     }
+    if !on_path("node") {
+        missing.push("nodejs");
+    }
     missing.extend(["curl", "openssl"].into_iter().filter(|program| !on_path(program)));
     packages(missing)?;
     cargo_tool(root, "cargo-nextest")?;
