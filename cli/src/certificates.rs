@@ -2,7 +2,7 @@
 //! one a role of clients. Nothing is ever overwritten: a certificate is renewed by moving the old pair away and issuing
 //! again, with the same authority, so that old and new ones are trusted side by side.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use domain::ids::NodeId;
 use raft_store::tls::{Role, STORE_NAME, node_name};
 use rcgen::{
@@ -46,11 +46,18 @@ pub fn issue(folder: &Path, nodes: &[NodeId], days: u32) -> Result<Issued> {
     Ok(issued)
 }
 
+/// Under which name the authority's own pair is kept.
+const AUTHORITY: &str = "ca";
+
 /// The list of revoked certificates in the folder of an authority.
 pub const REVOKED: &str = "revoked";
 
 /// Puts this holder's certificate on the list, and its pair aside, so that another one can be issued. Gives its serial number.
 pub fn revoke(folder: &Path, holder: &str) -> Result<String> {
+    ensure!(
+        holder != AUTHORITY,
+        "nobody would believe the list of an authority that is not to be trusted: make another one in an empty folder and give every process certificates of it"
+    );
     let file = folder.join(format!("{holder}.pem"));
     let serial = raft_store::tls::serial(&file)?;
     let list = folder.join(REVOKED);
@@ -172,6 +179,8 @@ mod tests {
         assert_ne!(read("node-1.pem"), one);
         assert_eq!(read("ca.pem"), authority);
 
+        let refused = revoke(folder.path(), "ca").expect_err("an authority does not revoke itself");
+        assert!(refused.to_string().contains("empty folder"), "{refused}");
         let serial = revoke(folder.path(), "node-1").expect("it has a certificate");
         assert_eq!(fs::read_to_string(folder.path().join(REVOKED)).expect("a list"), format!("{serial} node-1\n"));
         assert_eq!(issue(folder.path(), &nodes, 30).expect("issued").written.len(), 2);

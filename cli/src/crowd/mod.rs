@@ -127,7 +127,12 @@ async fn release(stack: &Stack, fans: u32, seed: u64, tally: &Arc<Tally>, bar: &
         tokio::select! {
             biased;
             gone = crowd.join_next() => match gone {
-                Some(_) => bar.inc(1),
+                Some(lived) => {
+                    if let Err(error) = lived {
+                        tally.surprise(format!("a fan's task ended: {error}"));
+                    }
+                    bar.inc(1);
+                }
                 None => return Ok(()),
             },
             () = &mut deadline => {

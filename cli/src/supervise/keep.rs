@@ -53,10 +53,11 @@ pub async fn keep(arguments: KeepArguments) -> Result<ExitCode> {
         // A folder that only root may enter is no place for another user's program.
         command.gid(group).uid(user).current_dir("/");
     }
+    // From here on: a signal that comes while the program starts ends it too.
+    let asked = shutdown::token(true);
     let mut child =
         Command::from(command).spawn().with_context(|| format!("{} did not start", program.to_string_lossy()))?;
     let pid = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)).context("a new child has an id")?;
-    let asked = shutdown::token(true);
     tokio::select! {
         biased;
         ended = child.wait() => return Ok(exit_code(ended?)),

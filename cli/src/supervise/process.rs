@@ -91,6 +91,8 @@ impl Process {
     pub async fn stop(&mut self) -> Result<()> {
         let Some((mut child, stdin, pid)) = self.running.take() else { return Ok(()) };
         if child.try_wait()?.is_some() {
+            // What it had started, and could not end, goes with it.
+            let _gone_already = kill_process_group(pid, Signal::KILL);
             return Ok(());
         }
         let _gone_already = kill_process_group(pid, Signal::TERM);
