@@ -149,8 +149,9 @@ impl Operator {
         if cluster.ids().len() <= MOST || shapes.len() <= GROUPS as usize {
             return Ok(());
         }
-        let coming = self.replacing.map(|(_, new)| new);
-        let idle = |id: &NodeId| Some(*id) != coming && !shapes.iter().any(|shape| shape.has(*id));
+        // Whoever takes another's place, and that other, are not idle: the command that moves them is given again.
+        let moving = |id: &NodeId| self.replacing.is_some_and(|(old, new)| [old, new].contains(id));
+        let idle = |id: &NodeId| !moving(id) && !shapes.iter().any(|shape| shape.has(*id));
         if let Some(idle) = cluster.ids().into_iter().find(idle) {
             println!("{:>7} ms  node {idle} is in no group and is thrown away", self.recorder.now_ms());
             cluster.discard(idle).await?;
