@@ -59,8 +59,9 @@ impl Tally {
         let mut times: Vec<Duration> =
             self.answers.iter().filter(|answer| answer.verdict == verdict).map(|answer| answer.took).collect();
         times.sort_unstable();
-        let at = ((times.len() as f64 * share) as usize).min(times.len().saturating_sub(1));
-        times.get(at).map_or(f64::NAN, |took| took.as_secs_f64() * 1_000.0)
+        // The nearest rank: the first of all that this share is not above.
+        let rank = ((times.len() as f64 * share).ceil() as usize).max(1);
+        times.get(rank - 1).map_or(f64::NAN, |took| took.as_secs_f64() * 1_000.0)
     }
 
     /// The longest time without an answer of this kind, in milliseconds: what a fail-over cost.
@@ -154,7 +155,9 @@ mod tests {
         assert_eq!(tally.count(Verdict::Granted), 101);
         assert_eq!(tally.rate(Verdict::Granted), 50.5);
         assert_eq!(tally.quantile_ms(Verdict::Granted, 0.99), 99.0);
+        assert_eq!(tally.quantile_ms(Verdict::Granted, 1.0), 100.0);
         assert_eq!(tally.quantile_ms(Verdict::Refused, 0.5), 900.0);
+        assert!(tally.quantile_ms(Verdict::Overloaded, 0.5).is_nan());
         assert_eq!(tally.longest_silence_ms(Verdict::Granted), 700.0);
     }
 }

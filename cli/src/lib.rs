@@ -11,6 +11,7 @@ pub mod commands;
 pub mod config;
 pub mod crowd;
 pub mod demo;
+pub mod draft;
 pub mod fan;
 pub mod supervise;
 pub mod words;

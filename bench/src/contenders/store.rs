@@ -178,13 +178,6 @@ fn plan(section: u16, seats: u32) -> SectionPlan {
 }
 
 fn event(id: EventId, plans: &[SectionPlan], hold_ttl_ms: u32) -> EventRecord {
-    let summary = |plan: &SectionPlan| SectionSummary {
-        id: plan.section,
-        name: plan.name.clone(),
-        kind: plan.kind,
-        tier: plan.tier,
-        capacity: plan.capacity,
-    };
     EventRecord {
         id,
         version: 1,
@@ -203,6 +196,6 @@ fn event(id: EventId, plans: &[SectionPlan], hold_ttl_ms: u32) -> EventRecord {
         queue_capacity: 100,
         queue_mode: QueueMode::Fifo,
         tiers: vec![Tier { name: "A".into(), base: Minor(5_000) }],
-        sections: plans.iter().map(summary).collect(),
+        sections: plans.iter().map(SectionSummary::of).collect(),
     }
 }

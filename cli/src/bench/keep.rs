@@ -3,7 +3,7 @@
 
 use super::servers::{Servers, Size};
 use super::settled::settled;
-use super::{KeepArguments, Part, moving};
+use super::{KeepArguments, Part, moving, until_stopped};
 use anyhow::{Context, Result, ensure};
 use bench::contenders::store::{Layout, Store};
 use bench::{Contender, Figure, Hall, Load, Report, Tally, Verdict, Workload, drive};
@@ -30,18 +30,18 @@ const CLIENTS: usize = 8;
 
 /// Measures what is asked for, one part after the other; those on three nodes share them, so that each finds what the ones
 /// before it left.
-pub async fn run(arguments: &KeepArguments, report: &mut Report) -> Result<()> {
+pub async fn run(arguments: &KeepArguments, stop: &CancellationToken, report: &mut Report) -> Result<()> {
     let (alone, shared): (Vec<Part>, Vec<Part>) = Part::ALL
         .into_iter()
         .filter(|part| arguments.parts.is_empty() || arguments.parts.contains(part))
         .partition(|part| *part == Part::Restart);
     if !shared.is_empty() {
         let servers = Servers::start_store(&arguments.dir, arguments.size()).await?;
-        let ran = parts(&shared, arguments, &servers, report).await;
+        let ran = until_stopped(stop, parts(&shared, arguments, &servers, report)).await;
         servers.stop().await;
         ran?;
     }
-    if alone.is_empty() { Ok(()) } else { long_log(arguments, report).await }
+    if alone.is_empty() { Ok(()) } else { long_log(arguments, stop, report).await }
 }
 
 async fn parts(parts: &[Part], arguments: &KeepArguments, servers: &Servers, report: &mut Report) -> Result<()> {
@@ -82,23 +82,23 @@ async fn memory_a_seat(arguments: &KeepArguments, servers: &Servers, report: &mu
     let store = Arc::new(Store::new(servers.client(), arguments.layout(), HOLD_TTL_MS));
     let seats = f64::from(hall.seats) * f64::from(hall.sections);
     eprintln!("{seats} seats in {} partitions go on sale", hall.sections);
-    let before = servers.resident();
+    let before = servers.resident()?;
     let mut grown = |servers: &Servers, name: &str| {
-        let bytes =
-            servers.resident().into_iter().zip(&before).map(|(now, then)| now.saturating_sub(*then) as f64 / seats);
+        let resident = servers.resident()?;
+        let bytes = resident.into_iter().zip(&before).map(|(now, then)| now.saturating_sub(*then) as f64 / seats);
         report.figures.push(Figure::new(name, "bytes/seat", &bytes.collect::<Vec<_>>(), None));
+        anyhow::Ok(())
     };
     store.open(SALE, hall).await?;
     settled(&servers.client()).await?;
-    grown(servers, &format!("{seats} seats in {} partitions, resident on a node", hall.sections));
+    grown(servers, &format!("{seats} seats in {} partitions, resident on a node", hall.sections))?;
     let few = Hall { seats: (hall.seats / 20 / 2 * 2).max(2), ..hall };
     let load = Load { clients: MANY_FANS, time: Duration::from_secs(600) };
     let held = drive(store, SALE, few, Workload::Cold, 0, load).await;
     ensure!(held.failures == 0, "not all could be held: {:?}", held.first_failure);
     settled(&servers.client()).await?;
     let share = held.count(Verdict::Granted) as f64 * 200.0 / seats;
-    grown(servers, &format!("the same with {share:.0} in 100 held, their log and records"));
-    Ok(())
+    grown(servers, &format!("the same with {share:.0} in 100 held, their log and records"))
 }
 
 /// A crowd that the nodes can serve, one far too large, and the first one again.
@@ -110,9 +110,9 @@ async fn overload(arguments: &KeepArguments, servers: &Servers, report: &mut Rep
         .map(|_| Arc::new(Store::new(servers.client(), Layout::Apart(vec![GroupId(1)]), HOLD_TTL_MS)))
         .collect();
     let calm = crowd(&clients, 0, MANY_FANS, asking).await?;
-    let before = servers.resident();
+    let before = servers.resident()?;
     let flood = crowd(&clients, 1, too_many, asking).await?;
-    let during = servers.resident();
+    let during = servers.resident()?;
     let after = crowd(&clients, 2, MANY_FANS, asking).await?;
     ensure!(flood.count(Verdict::Overloaded) > 0, "nobody was told that too many ask");
     let mut add = |name: &str, unit: &str, value: f64| report.figures.push(Figure::new(name, unit, &[value], None));
@@ -190,9 +190,9 @@ async fn during_snapshots(arguments: &KeepArguments, servers: &Servers, report: 
 }
 
 /// A store of one node gets a long log and is killed: how long until it serves again, and what it had to apply for it.
-async fn long_log(arguments: &KeepArguments, report: &mut Report) -> Result<()> {
+async fn long_log(arguments: &KeepArguments, stop: &CancellationToken, report: &mut Report) -> Result<()> {
     let mut servers = Servers::start_store(&arguments.dir, Size { nodes: 1, ..arguments.size() }).await?;
-    let restarted = restart(arguments, &mut servers, report).await;
+    let restarted = until_stopped(stop, restart(arguments, &mut servers, report)).await;
     servers.stop().await;
     restarted
 }

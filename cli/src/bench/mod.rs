@@ -11,13 +11,16 @@ mod servers;
 mod settled;
 mod side_by_side;
 
-use anyhow::{Context, Result, ensure};
+use crate::config::shutdown;
+use crate::draft::Draft;
+use anyhow::{Result, bail, ensure};
 use bench::Report;
 use clap::{Subcommand, ValueEnum};
 use servers::Servers;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 /// Arguments of `encore bench`.
 #[derive(clap::Args, Debug)]
@@ -124,34 +127,38 @@ pub async fn run(arguments: BenchArguments) -> Result<ExitCode> {
         What::Store(store) => &store.json,
         What::Keep(keep) => &keep.json,
     };
-    if let Some(file) = json {
-        // Better now than after an hour.
-        std::fs::write(file, "[]\n").with_context(|| format!("{} cannot be written", file.display()))?;
-    }
+    // Better said now than after an hour.
+    let draft = json.as_deref().map(Draft::of).transpose()?;
+    let stop = shutdown::token(false);
     let mut report = Report::default();
     report.remarks.extend(machine());
     let ran = match &arguments.what {
-        What::Store(store) => run_store(store, &mut report).await,
-        What::Keep(keep) => keep::run(keep, &mut report).await,
+        What::Store(store) => run_store(store, &stop, &mut report).await,
+        What::Keep(keep) => keep::run(keep, &stop, &mut report).await,
     };
     // What was measured before something failed is worth having.
     print!("{}", report.table());
-    if let Some(file) = json {
-        std::fs::write(file, serde_json::to_string_pretty(&report.figures)? + "\n")?;
+    if let Some(draft) = draft {
+        draft.replace((serde_json::to_string_pretty(&report.figures)? + "\n").as_bytes())?;
     }
     ran.map(|()| ExitCode::SUCCESS)
 }
 
-async fn run_store(store: &StoreArguments, report: &mut Report) -> Result<()> {
+/// Work that ends early when somebody interrupts it, so that the servers can be stopped and their data deleted.
+async fn until_stopped(stop: &CancellationToken, work: impl Future<Output = Result<()>>) -> Result<()> {
+    tokio::select! {
+        biased;
+        () = stop.cancelled() => bail!("interrupted"),
+        done = work => done,
+    }
+}
+
+async fn run_store(store: &StoreArguments, stop: &CancellationToken, report: &mut Report) -> Result<()> {
     ensure!(!store.fans.is_empty() && !store.groups.is_empty(), "at least one number of fans and of groups is needed");
     let groups = store.groups.iter().copied().max().unwrap_or(1).max(side_by_side::SPREAD);
     let mut servers = Servers::start(&store.dir, groups, &mut report.remarks).await?;
-    report.remarks.push(
-        "three store nodes and three etcd members on this machine, each syncing to the same disk; one PostgreSQL and one \
-         Redis without a replica"
-            .to_owned(),
-    );
-    let ran = measure(store, &mut servers, report).await;
+    report.remarks.push(format!("{}, all on this machine and syncing to the same disk", servers.names().join(", ")));
+    let ran = until_stopped(stop, measure(store, &mut servers, report)).await;
     servers.stop().await;
     ran
 }

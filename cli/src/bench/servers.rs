@@ -106,6 +106,15 @@ impl Servers {
         Ok(Self { nodes, endpoints, postgres, redis, etcd, _claims: make.claims, _folder: folder })
     }
 
+    /// What runs, for people.
+    pub fn names(&self) -> Vec<String> {
+        let nodes = Some(format!("{} store nodes", self.nodes.len()));
+        let postgres = self.postgres.as_ref().map(|_| "one PostgreSQL without a replica".to_owned());
+        let redis = self.redis.as_ref().map(|_| "one Redis without a replica".to_owned());
+        let etcd = self.etcd.as_ref().map(|peer| format!("{} etcd members", peer.processes.len()));
+        [nodes, postgres, redis, etcd].into_iter().flatten().collect()
+    }
+
     /// A client of the store.
     pub fn client(&self) -> Client {
         let config = ClientConfig { request_timeout_ms: 30_000, ..ClientConfig::with_endpoints(&self.endpoints) };
@@ -117,9 +126,12 @@ impl Servers {
         self.nodes.values().filter_map(|(process, _)| process.id()).collect()
     }
 
-    /// Bytes of each node in memory, from the kernel; of those that run.
-    pub fn resident(&self) -> Vec<u64> {
-        self.node_ids().into_iter().filter_map(memory::resident).collect()
+    /// Bytes of each node in memory, from the kernel. A node that has ended by itself is an error.
+    pub fn resident(&self) -> Result<Vec<u64>> {
+        let resident = |(id, (process, _)): (&NodeId, &(Process, String))| {
+            process.id().and_then(memory::resident).with_context(|| format!("node {id} does not run"))
+        };
+        self.nodes.iter().map(resident).collect()
     }
 
     /// `kill -9` of a node.

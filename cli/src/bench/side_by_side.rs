@@ -156,8 +156,9 @@ impl Runs {
     fn add(&mut self, workload: Workload, tally: &Tally, cpu_seconds: f64) {
         let verdict = counted(workload);
         self.rate.push(tally.rate(verdict));
-        // Whatever was answered was work, granted or refused.
-        self.per_cpu_second.push(tally.answers.len() as f64 / cpu_seconds.max(0.01));
+        // An answer was work, granted or refused; to be told to come back is none.
+        let answered = tally.count(Verdict::Granted) + tally.count(Verdict::Refused);
+        self.per_cpu_second.push(answered as f64 / cpu_seconds.max(0.01));
         self.p99_ms.push(tally.quantile_ms(verdict, 0.99));
     }
 }

@@ -3,6 +3,7 @@
 use super::part::Part;
 use super::ports::Ports;
 use super::stack::Progress;
+use crate::draft::Draft;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 use std::fs;
@@ -130,7 +131,7 @@ impl Places {
     }
 
     fn write_ports(&self) -> Result<()> {
-        Ok(fs::write(self.dir.join("ports.json"), serde_json::to_string_pretty(&self.ports)?)?)
+        Draft::of(&self.dir.join("ports.json"))?.replace(&serde_json::to_vec_pretty(&self.ports)?)
     }
 }
 

@@ -6,7 +6,7 @@ use super::users::{self, Account};
 use anyhow::{Context, Result, bail};
 use std::ffi::OsString;
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -44,8 +44,16 @@ impl Postgres {
             return Ok(());
         }
         let account = users::for_postgres()?;
-        fs::create_dir_all(&self.data).with_context(|| format!("{} cannot be made", self.data.display()))?;
-        fs::set_permissions(&self.data, fs::Permissions::from_mode(0o700))?;
+        // Made under another name: half a cluster, left by somebody who was killed, is never taken for a whole one.
+        let draft = self.data.with_extension("draft");
+        match fs::remove_dir_all(&draft) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("{} cannot be removed", draft.display()));
+            }
+            _ => {}
+        }
+        fs::create_dir_all(&draft).with_context(|| format!("{} cannot be made", draft.display()))?;
+        fs::set_permissions(&draft, fs::Permissions::from_mode(0o700))?;
         let password_file = self.data.with_extension("password");
         fs::OpenOptions::new()
             .create(true)
@@ -62,11 +70,11 @@ impl Postgres {
                     folder.display()
                 );
             }
-            users::give(&self.data, account)?;
+            users::give(&draft, account)?;
             users::give(&password_file, account)?;
         }
         let mut initdb = command(account, &program("initdb")?);
-        initdb.arg("--pgdata").arg(&self.data).arg("--pwfile").arg(&password_file).args([
+        initdb.arg("--pgdata").arg(&draft).arg("--pwfile").arg(&password_file).args([
             "--username",
             SUPERUSER,
             "--auth",
@@ -83,7 +91,7 @@ impl Postgres {
         if !output.status.success() {
             bail!("initdb failed: {}", String::from_utf8_lossy(&output.stderr).trim());
         }
-        Ok(())
+        fs::rename(&draft, &self.data).with_context(|| format!("{} cannot be made", self.data.display()))
     }
 
     /// The server's process, not started.

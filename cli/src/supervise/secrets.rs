@@ -1,5 +1,6 @@
 //! Keys and passwords of one private stack: made once, kept in one file that only its owner can read.
 
+use crate::draft::Draft;
 use anyhow::{Context, Result};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,8 +10,6 @@ use gate::manifest::OrganiserKey;
 use queue::token::{Fan, Signer, generate_key_pem};
 use rand::TryRngCore;
 use serde::{Deserialize, Serialize};
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -82,11 +81,7 @@ impl Secrets {
             return serde_json::from_str(&text).with_context(|| format!("{} is damaged", file.display()));
         }
         let secrets = Self::generate()?;
-        let mut open = std::fs::OpenOptions::new();
-        open.create_new(true).write(true).mode(0o600);
-        let mut written = open.open(file).with_context(|| format!("{} cannot be written", file.display()))?;
-        written.write_all(serde_json::to_string_pretty(&secrets)?.as_bytes())?;
-        written.sync_all()?;
+        Draft::of(file)?.create(&serde_json::to_vec_pretty(&secrets)?)?;
         Ok(secrets)
     }
 

@@ -166,6 +166,13 @@ pub struct SectionPlan {
     pub capacity: u32,
 }
 
+impl SectionSummary {
+    /// What the catalogue lists of this section.
+    pub fn of(plan: &SectionPlan) -> Self {
+        Self { id: plan.section, name: plan.name.clone(), kind: plan.kind, tier: plan.tier, capacity: plan.capacity }
+    }
+}
+
 impl SectionPlan {
     /// Row and seat as printed; `None` past the end. A standing place has an empty row label.
     pub fn labels(&self, seat: SeatIndex) -> Option<(&str, String)> {

@@ -228,13 +228,6 @@ impl EventFile {
         if starts_at <= on_sale_at {
             return refuse("starts_at", "the event must start after its sale");
         }
-        let summary = |plan: &SectionPlan| SectionSummary {
-            id: plan.section,
-            name: plan.name.clone(),
-            kind: plan.kind,
-            tier: plan.tier,
-            capacity: plan.capacity,
-        };
         let event = EventRecord {
             id: EventId(self.id),
             version,
@@ -253,7 +246,7 @@ impl EventFile {
             queue_capacity: self.queue.capacity,
             queue_mode: self.queue.mode,
             tiers,
-            sections: plans.iter().map(summary).collect(),
+            sections: plans.iter().map(SectionSummary::of).collect(),
         };
         Ok(Publication { event, plans, promotions })
     }

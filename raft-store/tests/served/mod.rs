@@ -255,16 +255,7 @@ pub fn event(plans: &[SectionPlan]) -> EventRecord {
         queue_capacity: 100,
         queue_mode: QueueMode::Fifo,
         tiers: vec![Tier { name: "A".into(), base: Minor(5_000) }],
-        sections: plans
-            .iter()
-            .map(|plan| SectionSummary {
-                id: plan.section,
-                name: plan.name.clone(),
-                kind: plan.kind,
-                tier: plan.tier,
-                capacity: plan.capacity,
-            })
-            .collect(),
+        sections: plans.iter().map(SectionSummary::of).collect(),
     }
 }
 

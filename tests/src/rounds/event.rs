@@ -37,13 +37,6 @@ pub fn code() -> PromotionCode {
 /// Everything that is published of one event.
 pub fn publication(id: EventId) -> (EventRecord, Vec<SectionPlan>, Vec<Promotion>) {
     let plans: Vec<SectionPlan> = (0..SECTIONS).map(plan).collect();
-    let summary = |plan: &SectionPlan| SectionSummary {
-        id: plan.section,
-        name: plan.name.clone(),
-        kind: plan.kind,
-        tier: plan.tier,
-        capacity: plan.capacity,
-    };
     let record = EventRecord {
         id,
         version: 1,
@@ -62,7 +55,7 @@ pub fn publication(id: EventId) -> (EventRecord, Vec<SectionPlan>, Vec<Promotion
         queue_capacity: 100,
         queue_mode: QueueMode::Fifo,
         tiers: vec![Tier { name: "All".into(), base: Minor(5_000) }],
-        sections: plans.iter().map(summary).collect(),
+        sections: plans.iter().map(SectionSummary::of).collect(),
     };
     (record, plans, vec![Promotion { code: code(), discount_bps: 1_000, cap: USES }])
 }

@@ -2,6 +2,7 @@
 
 use super::{Desk, now};
 use crate::commands::process;
+use crate::draft::Draft;
 use anyhow::{Context, Result, bail};
 use domain::ids::EventId;
 use domain::inventory::EventRecord;
@@ -11,7 +12,7 @@ use gate::manifest::{Manifest, ManifestTicket, OrganiserKey};
 use ledger::tickets::{Ticket, TicketState};
 use ledger::{Catalogue, Sealer, Tickets};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -81,11 +82,10 @@ struct Exporter<'a> {
 }
 
 impl Exporter<'_> {
-    async fn write(&self, event: EventId, file: &std::path::Path) -> Result<()> {
+    async fn write(&self, event: EventId, file: &Path) -> Result<()> {
         let record = self.record(event).await?;
         let (manifest, _) = self.manifest(&record).await?;
-        let written = std::fs::write(file, self.organiser.seal(&manifest)?);
-        written.with_context(|| format!("{} cannot be written", file.display()))?;
+        Draft::of(file)?.replace(&self.organiser.seal(&manifest)?)?;
         println!("{}: {} tickets of “{}”.", file.display(), manifest.tickets.len(), manifest.title);
         Ok(())
     }
@@ -103,7 +103,14 @@ impl Exporter<'_> {
             if only.is_some_and(|only| only != record.id) {
                 continue;
             }
-            let (manifest, seen) = self.manifest(&record).await?;
+            // One event that cannot be exported is no reason to leave the gates without the others.
+            let (manifest, seen) = match self.manifest(&record).await {
+                Ok(made) => made,
+                Err(error) => {
+                    failed = Some(error.context(format!("event {}", record.id)));
+                    continue;
+                }
+            };
             let stale = self.gates.iter().filter(|gate| sent.get(&((*gate).clone(), record.id)) != Some(&seen));
             let stale: Vec<&String> = stale.collect();
             if stale.is_empty() {
