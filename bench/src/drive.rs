@@ -6,6 +6,8 @@ use futures::future::join_all;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 /// How long a fan stays away who was told that too many ask: what the store's answer says.
 const COMES_BACK: Duration = Duration::from_millis(250);
@@ -84,20 +86,41 @@ pub async fn drive(
     first: u64,
     load: Load,
 ) -> Tally {
+    let over = CancellationToken::new();
+    let _when_the_time_is_over = {
+        let over = over.clone();
+        AbortOnDropHandle::new(tokio::spawn(async move {
+            tokio::time::sleep(load.time).await;
+            over.cancel();
+        }))
+    };
+    drive_until(contender, sale, hall, workload, first, load.clients, over).await
+}
+
+/// The same, until somebody says that it is over.
+pub async fn drive_until(
+    contender: Arc<dyn Contender>,
+    sale: u32,
+    hall: Hall,
+    workload: Workload,
+    first: u64,
+    clients: usize,
+    over: CancellationToken,
+) -> Tally {
     let next = Arc::new(AtomicU64::new(first));
     let begun = Instant::now();
-    let crowd = (0..load.clients).map(|_| {
-        let (contender, next) = (contender.clone(), next.clone());
+    let crowd = (0..clients).map(|_| {
+        let (contender, next, over) = (contender.clone(), next.clone(), over.clone());
         tokio::spawn(async move {
             let mut tally = Tally::default();
-            while begun.elapsed() < load.time {
+            while !over.is_cancelled() {
                 // Numbers start at `first` so that nobody comes twice; what they want starts at the beginning.
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 let Some(mut attempt) = workload.attempt(hall, number - first) else { break };
                 attempt.number = number;
                 // Whoever is told to come back does, with the same wish under the same key.
                 while ask(contender.as_ref(), sale, attempt, begun, &mut tally).await == Some(Verdict::Overloaded)
-                    && begun.elapsed() < load.time
+                    && !over.is_cancelled()
                 {
                     tokio::time::sleep(COMES_BACK).await;
                 }

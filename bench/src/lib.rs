@@ -11,6 +11,6 @@ pub mod report;
 pub mod workload;
 
 pub use contender::{Contender, Failure, Verdict};
-pub use drive::{Load, Tally, drive};
+pub use drive::{Load, Tally, drive, drive_until};
 pub use report::{Figure, Report};
 pub use workload::{Attempt, Hall, Place, Workload};

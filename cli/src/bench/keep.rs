@@ -6,13 +6,13 @@ use super::settled::settled;
 use super::{KeepArguments, Part, moving, until_stopped};
 use anyhow::{Context, Result, ensure};
 use bench::contenders::store::{Layout, Store};
-use bench::{Contender, Figure, Hall, Load, Report, Tally, Verdict, Workload, drive};
+use bench::{Contender, Figure, Hall, Load, Report, Tally, Verdict, Workload, drive, drive_until};
 use domain::ids::{EventId, GroupId, NodeId, Partition, SectionId};
 use domain::inventory::command::{Command, Manage};
 use indicatif::{ProgressBar, ProgressStyle};
 use raft_store::client::{Client, GroupStatus, NodeAnswer};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -155,29 +155,19 @@ fn together(tallies: Vec<Tally>) -> Tally {
     all
 }
 
-/// Holds while the leader and its followers make one snapshot after the other.
+/// Holds while the leader and its followers make one snapshot after the other: for the time asked for, and on until there
+/// was one.
 async fn during_snapshots(arguments: &KeepArguments, servers: &Servers, report: &mut Report) -> Result<()> {
     eprintln!("{FANS} fans hold seats while snapshots are made");
     let client = servers.client();
     let store = Arc::new(Store::new(client.clone(), Layout::Apart(vec![GroupId(1)]), HOLD_TTL_MS));
-    let hall = Hall { sections: 25, seats: 8_000 };
+    let hall = Hall { sections: 25, seats: (arguments.seats / 125).next_multiple_of(2).max(800) };
     store.open(SMALL_SALE, hall).await?;
-    let seen = Arc::new(Mutex::new(BTreeSet::new()));
     let over = CancellationToken::new();
-    let (looking, at, until) = (client.clone(), seen.clone(), over.clone());
-    let observer = tokio::spawn(async move {
-        while !until.is_cancelled() {
-            let snapshot = first_node(&looking).await.ok().and_then(|groups| groups.get(&GroupId(1))?.snapshot);
-            at.lock().unwrap_or_else(PoisonError::into_inner).extend(snapshot);
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-    });
-    let load = Load { clients: FANS, time: arguments.time() * 2 };
-    let tally = drive(store, SMALL_SALE, hall, Workload::Cold, 0, load).await;
+    let fans = tokio::spawn(drive_until(store, SMALL_SALE, hall, Workload::Cold, 0, FANS, over.clone()));
+    let made = count_snapshots(&client, arguments.time() * 2, || fans.is_finished()).await;
     over.cancel();
-    observer.await?;
-    // The first one was there already.
-    let made = seen.lock().unwrap_or_else(PoisonError::into_inner).len().saturating_sub(1);
+    let tally = fans.await?;
     ensure!(made > 0, "no snapshot was made meanwhile");
     let mut add = |name: &str, value: f64| report.figures.push(Figure::new(name, "ms", &[value], None));
     add(
@@ -187,6 +177,24 @@ async fn during_snapshots(arguments: &KeepArguments, servers: &Servers, report: 
     add("the same: p99.9", tally.quantile_ms(Verdict::Granted, 0.999));
     add("the same: longest time without a hold", tally.longest_silence_ms(Verdict::Granted));
     Ok(())
+}
+
+/// How many snapshots group 1 makes on one node within this time; if it makes none, as many as there are once it made one,
+/// or once nobody waits for it any more.
+async fn count_snapshots(client: &Client, time: Duration, given_up: impl Fn() -> bool) -> usize {
+    let begun = Instant::now();
+    let mut seen = BTreeSet::new();
+    loop {
+        // A node may be too busy to say.
+        let snapshot = first_node(client).await.ok().and_then(|groups| groups.get(&GroupId(1))?.snapshot);
+        seen.extend(snapshot);
+        // The first one was there already.
+        let made = seen.len().saturating_sub(1);
+        if given_up() || (made > 0 && begun.elapsed() >= time) {
+            return made;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 /// A store of one node gets a long log and is killed: how long until it serves again, and what it had to apply for it.
