@@ -122,8 +122,10 @@ impl Seats {
             if !self.claims.is_empty() || self.version > 1 {
                 return Err(format!("section {} is on sale: its geometry cannot change", self.plan.name));
             }
-            let feed = std::mem::take(&mut self.feed);
-            *self = Self { feed, ..Self::new(self.event, plan.clone(), price)? };
+            // What was asked, answered and told is as true of the new geometry: a late Prepare must not find it forgotten.
+            let fresh = Self::new(self.event, plan.clone(), price)?;
+            let (feed, marks) = (std::mem::take(&mut self.feed), std::mem::take(&mut self.marks));
+            *self = Self { feed, marks, alarms: self.alarms, ..fresh };
         }
         self.price = price;
         Ok(true)

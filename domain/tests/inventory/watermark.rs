@@ -77,3 +77,14 @@ fn it_waits_for_a_hold_and_passes_it_once_that_is_over() {
     let forgetting = postcard::to_stdvec(&world.groups[&GroupId(2)]).unwrap().len();
     assert!(forgetting + 500 < remembering, "the answers were kept: {remembering} bytes, then {forgetting}");
 }
+
+#[test]
+fn new_geometry_forgets_nothing_that_is_over() {
+    let mut world = world();
+    let passed = Participate::Watermark { bucket: BUCKET, incarnation: 0, below: 51 };
+    assert_eq!(world.command(SECTION, Command::Participate(passed)), Outcome::Done);
+    let larger = Spec::Seats { plan: fixture::hall(2, &[6]), price: fixture::price(5_000) };
+    let created = world.command(SECTION, Command::Manage(Manage::Create(Box::new(larger))));
+    assert_eq!(created, Outcome::Done, "nothing was ever claimed");
+    assert!(matches!(late_prepare(&mut world, 50), Outcome::Voted(Vote::No(_))), "nobody would ever give it back");
+}
