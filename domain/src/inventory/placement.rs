@@ -97,9 +97,8 @@ impl Catalogue {
             return Outcome::Invalid("the number of buckets is fixed: records live where it says".into());
         }
         let version = known.map_or(event.version, |known| event.version.max(known.record.version + 1));
-        // What is called off stays so: its orders are being refunded.
-        let cancelled = known.is_some_and(|known| known.record.status == EventStatus::Cancelled);
-        let status = if cancelled { EventStatus::Cancelled } else { event.status };
+        // Publishing changes what is sold, not whether: who closed the sale, or called the event off, did so for a reason.
+        let status = known.map_or(event.status, |known| known.record.status);
         let record = EventRecord { version, status, ..event.clone() };
         match self.placement.events.get_mut(&event.id) {
             Some(placed) => {

@@ -86,12 +86,12 @@ fn an_older_publication_changes_nothing_and_a_change_of_status_survives_it() {
     assert_eq!((published(&world).status, published(&world).version), (EventStatus::Closed, 2));
     assert_eq!(publish(&mut world, EventRecord { title: "Old".into(), ..first.clone() }, &[]), Outcome::Done);
     assert_eq!(published(&world).title, first.title);
-    // A newer publication is newer than the change of status too.
     assert_eq!(
         publish(&mut world, EventRecord { version: 2, title: "New".into(), ..first.clone() }, &[]),
         Outcome::Done
     );
     assert_eq!((published(&world).title.as_str(), published(&world).version), ("New", 3));
+    assert_eq!(published(&world).status, EventStatus::Closed, "a corrected title reopens nothing");
     let more_buckets = EventRecord { version: 9, buckets: 3, ..first };
     assert!(matches!(publish(&mut world, more_buckets, &[]), Outcome::Invalid(_)), "records live where the hash says");
 }
