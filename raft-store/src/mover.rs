@@ -33,7 +33,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Partitions that move at the same time: each freezes a part of some event.
 const AT_ONCE: usize = 2;
-/// A partition is frozen while its target takes it in: a target that does not do so by then is given up.
+/// A partition is frozen until its target has taken it in: an attempt that lasts longer is given up.
 const FREEZE_LIMIT: Duration = Duration::from_secs(3);
 /// Between two looks when nothing changes.
 const REST: Duration = Duration::from_millis(500);
@@ -99,7 +99,7 @@ enum Hitch {
     Store(#[from] ClientError),
     #[error("{0}")]
     Refused(String),
-    #[error("the target did not take it in within {} ms", FREEZE_LIMIT.as_millis())]
+    #[error("it was not carried over within {} ms", FREEZE_LIMIT.as_millis())]
     Slow,
     #[error("the meta group has another leader: {0}")]
     Deposed(String),
@@ -162,14 +162,20 @@ impl Driver {
         // A target that cannot answer would only be found out with the partition frozen.
         timeout(FREEZE_LIMIT, self.client.reach(open.to)).await.ok_or(Hitch::Slow)??;
         let frozen_at = now();
+        timeout(FREEZE_LIMIT, self.transplant(open)).await.ok_or(Hitch::Slow)??;
+        Ok(frozen_at)
+    }
+
+    /// Nobody is served from the first of these steps on.
+    async fn transplant(&self, open: &Move) -> Result<(), Hitch> {
         let exported = match self.tell(open.from, open, Manage::Freeze { attempt: open.attempt }).await? {
             Outcome::Exported(bytes) => bytes,
             other => return Err(refused("Freeze", &other)),
         };
         self.passed(MoveStep::Freeze)?;
         let install = Manage::Install { attempt: open.attempt, epoch: open.epoch, exported };
-        match timeout(FREEZE_LIMIT, self.tell(open.to, open, install)).await.ok_or(Hitch::Slow)?? {
-            Outcome::Done => self.passed(MoveStep::Install).map(|()| frozen_at),
+        match self.tell(open.to, open, install).await? {
+            Outcome::Done => self.passed(MoveStep::Install),
             other => Err(refused("Install", &other)),
         }
     }
