@@ -21,7 +21,7 @@ pub struct Layers {
     /// Read settings from this TOML file [env: ENCORE_CONFIG]
     #[arg(long, value_name = "FILE", global = true)]
     pub config: Option<PathBuf>,
-    /// Set one setting, such as `--set store.nodes='["10.0.0.1:7000"]'`; stronger than file and environment
+    /// Set one setting, such as `--set store.endpoints='["10.0.0.1:7000"]'`; stronger than file and environment
     #[arg(long = "set", value_name = "NAME=VALUE", global = true)]
     pub set: Vec<String>,
     /// Show the settings that would be used, secrets hidden, and end
@@ -141,7 +141,7 @@ fn names<T: Serialize>(settings: &T) -> Result<Vec<String>> {
     }
 }
 
-/// `store.nodes=["a"]` as a line of TOML; a value that is not TOML is taken as text.
+/// `store.endpoints=["a"]` as a line of TOML; a value that is not TOML is taken as text.
 fn as_toml(setting: &str) -> Result<String> {
     let (name, value) = setting.split_once('=').with_context(|| format!("--set wants NAME=VALUE, not {setting:?}"))?;
     let line = format!("{name} = {value}");

@@ -52,16 +52,20 @@ pub fn drain(topology: &Topology, node: NodeId) -> Result<Plan, Refusal> {
         let hosting = then.hosting();
         let spare = hosting.iter().filter(|(other, _)| **other != node && !shape.has(**other));
         let spare = spare.min_by_key(|(other, hosted)| (**hosted, **other)).map(|(other, _)| *other);
-        let stays = match spare.map(|spare| replace_in(&mut then, group, node, spare, &mut plan)) {
+        let kept = format!("group {group} keeps its replica on node {node}");
+        let note = match spare.map(|spare| replace_in(&mut then, group, node, spare, &mut plan)) {
             Some(Ok(())) => continue,
-            Some(Err(refusal)) if refusal.is_of_one_group() => refusal.to_string(),
+            Some(Err(refusal)) if refusal.is_of_one_group() => Err(format!("{kept}: {refusal}")),
             Some(Err(refusal)) => return Err(refusal),
-            None => "every other node that answers has one".to_owned(),
+            None => Ok(format!("{kept}: every other node that answers has one")),
         };
         if shape.leader == Some(node) {
             hand_over(group, node, &mut then, &mut plan);
         }
-        plan.note(format!("group {group} keeps its replica on node {node}: {stays}"));
+        match note {
+            Ok(nothing_better) => plan.note(nothing_better),
+            Err(to_be_done) => plan.leave(to_be_done),
+        }
     }
     if plan.steps.is_empty() && plan.notes.is_empty() {
         plan.note(format!("node {node} hosts nothing"));
@@ -78,6 +82,6 @@ fn hand_over(group: GroupId, node: NodeId, then: &mut Topology, plan: &mut Plan)
             shape.leader = Some(to);
             plan.push(Step::TransferLeader { group, to });
         }
-        None => plan.note(format!("group {group} stays led by node {node}: no other voter answers")),
+        None => plan.leave(format!("group {group} stays led by node {node}: no other voter answers")),
     }
 }

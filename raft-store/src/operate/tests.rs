@@ -180,6 +180,10 @@ fn a_drained_node_gives_away_what_others_can_take() {
     let plan = drain(&full, NodeId(1)).unwrap();
     assert_eq!(words(&plan), ["group 0: node 3 takes the lead", "group 1: node 2 takes the lead"]);
     assert_eq!(plan.notes.len(), 3, "it keeps its replicas: {:?}", plan.notes);
+    assert!(!plan.unfinished, "there is nothing left that could be done");
+    let alone = cluster(&[1], &[2, 3], &[(&[1, 2, 3], Some(1))]);
+    let plan = drain(&alone, NodeId(1)).unwrap();
+    assert!(plan.steps.is_empty() && plan.unfinished, "whoever stops node 1 now stops group 0: {:?}", plan.notes);
     let spare = cluster(&[1, 2, 3, 4], &[], &[(&[1, 2, 3], Some(1)), (&[2, 3, 4], Some(2))]);
     let plan = drain(&spare, NodeId(1)).unwrap();
     assert_eq!(
@@ -202,6 +206,7 @@ fn a_group_that_cannot_be_changed_does_not_keep_the_others() {
     );
     let plan = drain(&topology, NodeId(2)).unwrap();
     assert!(plan.notes[0].contains("group 0 keeps its replica on node 2"), "{:?}", plan.notes);
+    assert!(plan.unfinished, "whoever stops node 2 now takes a replica from a group without a leader");
     assert_eq!(words(&plan).len(), 3, "{:?}", words(&plan));
     // Alone, it is refused.
     let none = replace_node(&topology, Some(GroupId(0)), NodeId(3), NodeId(4));

@@ -244,7 +244,7 @@ async fn carry_out(store: &Client, plan: Plan, how: How) -> Result<()> {
     for note in &notes {
         println!("Note: {note}.");
     }
-    if steps.is_empty() {
+    if steps.is_empty() && !unfinished {
         println!("Nothing to do.");
         return Ok(());
     }
