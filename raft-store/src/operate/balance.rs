@@ -53,18 +53,14 @@ pub fn drain(topology: &Topology, node: NodeId) -> Result<Plan, Refusal> {
         let spare = hosting.iter().filter(|(other, _)| **other != node && !shape.has(**other));
         let spare = spare.min_by_key(|(other, hosted)| (**hosted, **other)).map(|(other, _)| *other);
         let kept = format!("group {group} keeps its replica on node {node}");
-        let note = match spare.map(|spare| replace_in(&mut then, group, node, spare, &mut plan)) {
+        match spare.map(|spare| replace_in(&mut then, group, node, spare, &mut plan)) {
             Some(Ok(())) => continue,
-            Some(Err(refusal)) if refusal.is_of_one_group() => Err(format!("{kept}: {refusal}")),
+            Some(Err(refusal)) if refusal.is_of_one_group() => plan.leave(format!("{kept}: {refusal}")),
             Some(Err(refusal)) => return Err(refusal),
-            None => Ok(format!("{kept}: every other node that answers has one")),
-        };
+            None => plan.note(format!("{kept}: every other node that answers has one")),
+        }
         if shape.leader == Some(node) {
             hand_over(group, node, &mut then, &mut plan);
-        }
-        match note {
-            Ok(nothing_better) => plan.note(nothing_better),
-            Err(to_be_done) => plan.leave(to_be_done),
         }
     }
     if plan.steps.is_empty() && plan.notes.is_empty() {
