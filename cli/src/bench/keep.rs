@@ -164,6 +164,7 @@ async fn during_snapshots(arguments: &KeepArguments, servers: &Servers, report: 
     let hall = Hall { sections: 25, seats: (arguments.seats / 125).next_multiple_of(2).max(800) };
     store.open(SMALL_SALE, hall).await?;
     let over = CancellationToken::new();
+    let _also_if_interrupted = over.clone().drop_guard();
     let fans = tokio::spawn(drive_until(store, SMALL_SALE, hall, Workload::Cold, 0, FANS, over.clone()));
     let made = count_snapshots(&client, arguments.time() * 2, || fans.is_finished()).await;
     over.cancel();
@@ -179,8 +180,8 @@ async fn during_snapshots(arguments: &KeepArguments, servers: &Servers, report: 
     Ok(())
 }
 
-/// How many snapshots group 1 makes on one node within this time; if it makes none, as many as there are once it made one,
-/// or once nobody waits for it any more.
+/// Counts the snapshots that group 1 makes on one node: for this time, on until there is one, and no longer than anybody
+/// waits for it.
 async fn count_snapshots(client: &Client, time: Duration, given_up: impl Fn() -> bool) -> usize {
     let begun = Instant::now();
     let mut seen = BTreeSet::new();
