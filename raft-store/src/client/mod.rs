@@ -62,7 +62,7 @@ impl Client {
 
     /// The same over another way to the nodes; for the simulation.
     pub fn over(config: ClientConfig, dial: Arc<dyn dial::Dial>) -> Self {
-        Self { router: Arc::new(Router::new(config, dial)) }
+        Self { router: Router::start(config, dial) }
     }
 
     /// Where more nodes are than the configuration says; instead of those that were told before.

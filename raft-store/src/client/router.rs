@@ -15,11 +15,12 @@ use domain::ids::{GroupId, NodeId, Partition};
 use domain::inventory::query::SeatMap;
 use domain::inventory::record::Status;
 use domain::inventory::{Answer, Command, Outcome, Query, Request};
-use placement::Cached;
+use placement::{Cached, keep_young};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::sync::Notify;
 
 /// How long a node that did not answer is left out of reads that any replica may answer.
 const SUSPECT_MS: u64 = 1_000;
@@ -37,18 +38,27 @@ pub(super) struct Router {
     seen: Mutex<BTreeMap<Partition, u64>>,
     /// When a node last failed to answer.
     failed: Mutex<BTreeMap<String, runtime::Instant>>,
+    /// Rung when a node gave no answer: others may have taken its place.
+    doubted: Arc<Notify>,
     turn: AtomicUsize,
     /// Nodes that were told by whoever uses this client.
     told: Mutex<BTreeSet<String>>,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // No code under these locks can leave a value half changed.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Router {
-    pub(super) fn new(config: ClientConfig, dial: Arc<dyn Dial>) -> Self {
+    /// Its task keeps placement young as long as somebody has the router.
+    pub(super) fn start(config: ClientConfig, dial: Arc<dyn Dial>) -> Arc<Self> {
+        let router = Arc::new(Self::new(config, dial));
+        runtime::spawn(keep_young(Arc::downgrade(&router), router.doubted.clone()));
+        router
+    }
+
+    fn new(config: ClientConfig, dial: Arc<dyn Dial>) -> Self {
         Self {
             config,
             dial,
@@ -58,6 +68,7 @@ impl Router {
             refreshing: tokio::sync::Mutex::default(),
             seen: Mutex::default(),
             failed: Mutex::default(),
+            doubted: Arc::default(),
             turn: AtomicUsize::new(0),
             told: Mutex::default(),
         }
@@ -112,7 +123,7 @@ impl Router {
     ) -> Result<Outcome, ClientError> {
         loop {
             let group = match fixed {
-                Some(group) => self.with_replicas(group).await,
+                Some(group) => self.with_replicas(group, attempts).await,
                 None => self.locate(partition, attempts).await?,
             };
             let address = self.leader_guess(group, attempts);
@@ -147,7 +158,7 @@ impl Router {
         let question = wire::encode(&(&Partition::Meta, &Query::Moves));
         let mut attempts = self.attempts();
         loop {
-            let address = self.leader_guess(self.with_replicas(group).await, &attempts);
+            let address = self.leader_guess(self.with_replicas(group, &attempts).await, &attempts);
             let read = frames::Read { question: question.clone(), linearizable: true, min_version: 0 };
             match self.ask(&address, group, ask::What::Read(read), &mut attempts).await {
                 Some(answer::What::Answer(_)) => {
@@ -260,12 +271,15 @@ impl Router {
         }
     }
 
-    /// Replicas in turn; those that failed a moment ago only if there is no other.
+    /// Replicas in turn; those that failed a moment ago only if there is no other. The meta group is looked for on all
+    /// known nodes then, because nobody else says where it has gone.
     fn any_replica(&self, group: GroupId, attempts: &Attempts) -> String {
         let mut replicas = self.replicas(group);
+        if group == GroupId::META && self.all_failed(group) {
+            replicas = self.addresses();
+        }
         {
-            let mut failed = locked(&self.failed);
-            failed.retain(|_, at| runtime::millis_since(*at) < SUSPECT_MS);
+            let failed = self.failed_lately();
             if replicas.iter().any(|address| !failed.contains_key(address)) {
                 replicas.retain(|address| !failed.contains_key(address));
             }
@@ -334,8 +348,25 @@ impl Router {
         None
     }
 
+    /// Nobody of those that are known to have the group has answered lately.
+    fn all_failed(&self, group: GroupId) -> bool {
+        if locked(&self.failed).is_empty() {
+            return false;
+        }
+        let replicas = self.replicas(group);
+        let failed = self.failed_lately();
+        replicas.iter().all(|address| failed.contains_key(address))
+    }
+
+    fn failed_lately(&self) -> MutexGuard<'_, BTreeMap<String, runtime::Instant>> {
+        let mut failed = locked(&self.failed);
+        failed.retain(|_, at| runtime::millis_since(*at) < SUSPECT_MS);
+        failed
+    }
+
     fn suspect(&self, address: &str) {
         locked(&self.failed).insert(address.to_owned(), runtime::now());
+        self.doubted.notify_one();
     }
 
     fn trust(&self, address: &str) {

@@ -2,8 +2,8 @@
 
 use super::dial::{Conversation, Dial, FRAMES_AHEAD};
 use super::*;
-use crate::wire;
 use crate::wire::frames::{self, Answer as Framed, AnswerFrame, Ask, AskFrame, WatchFrame, answer, ask};
+use crate::{runtime, wire};
 use domain::ids::{EventId, GroupId, NodeId, ReservationId, SectionId};
 use domain::inventory::Request;
 use domain::inventory::command::{Checkout, Manage};
@@ -27,12 +27,20 @@ struct Nodes {
     nodes: Mutex<BTreeMap<String, Behaviour>>,
     frames: AtomicUsize,
     asks: AtomicUsize,
+    replaced: tokio::sync::Notify,
 }
 
 impl Nodes {
     fn with(nodes: impl IntoIterator<Item = (&'static str, Behaviour)>) -> Arc<Self> {
         let nodes = nodes.into_iter().map(|(address, behaviour)| (address.to_owned(), behaviour)).collect();
         Arc::new(Self { nodes: Mutex::new(nodes), ..Self::default() })
+    }
+
+    /// From now on there are these nodes and no other; streams that are open end.
+    fn replace(&self, nodes: impl IntoIterator<Item = (&'static str, Behaviour)>) {
+        *self.nodes.lock().unwrap() =
+            nodes.into_iter().map(|(address, behaviour)| (address.to_owned(), behaviour)).collect();
+        self.replaced.notify_waiters();
     }
 }
 
@@ -47,7 +55,12 @@ impl Dial for FakeDial {
             let (asks, mut incoming) = mpsc::channel::<AskFrame>(FRAMES_AHEAD);
             let (outgoing, answers) = mpsc::channel(4);
             tokio::spawn(async move {
-                while let Some(frame) = incoming.recv().await {
+                let replaced = nodes.replaced.notified();
+                tokio::pin!(replaced);
+                while let Some(frame) = tokio::select! {
+                    frame = incoming.recv() => frame,
+                    () = &mut replaced => None,
+                } {
                     nodes.frames.fetch_add(1, Ordering::SeqCst);
                     nodes.asks.fetch_add(frame.asks.len(), Ordering::SeqCst);
                     // Backwards, so that an answer's place says nothing.
@@ -325,13 +338,76 @@ async fn a_lagging_replica_does_not_decide_that_a_section_is_missing() {
 
 #[tokio::test]
 async fn a_silent_replica_delays_one_read_and_not_every_third() {
-    let silent = with_placement(HOME, |_| None);
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counting = asked.clone();
+    let silent: Behaviour = Arc::new(move |_| {
+        counting.fetch_add(1, Ordering::SeqCst);
+        None
+    });
     let nodes = Nodes::with([("a:1", replica(9, false)), ("b:1", replica(9, true)), ("c:1", silent)]);
     let client = client(&nodes);
     client.placement().await.unwrap();
-    let before = nodes.asks.load(Ordering::SeqCst);
     for _ in 0..12 {
         assert_eq!(client.seat_map(EVENT, SectionId(0), 0).await.unwrap().version, 9);
     }
-    assert_eq!(nodes.asks.load(Ordering::SeqCst), before + 13, "the silent node was asked more than once");
+    assert_eq!(asked.load(Ordering::SeqCst), 1, "the silent node was not asked once");
+}
+
+/// The same event, with the meta group and its own on these nodes.
+fn spread_out(meta: &[&str], home: &[&str]) -> Placement {
+    let numbered = |addresses: &[&str]| -> BTreeMap<NodeId, String> {
+        (1..).map(NodeId).zip(addresses.iter().map(|&address| address.to_owned())).collect()
+    };
+    let groups = BTreeMap::from([(GroupId::META, numbered(meta)), (HOME, numbered(home))]);
+    Placement { groups, ..placement(HOME) }
+}
+
+/// A node of that store: with the meta group, the event's group, or neither.
+fn member(meta: bool, home: bool, told_by_meta: &Placement) -> Behaviour {
+    let placement = told_by_meta.clone();
+    Arc::new(move |ask| match question(ask) {
+        _ if !(if ask.group == 0 { meta } else { home }) => Some(answer::What::NoSuchGroup(frames::NoSuchGroup {})),
+        Some((Partition::Meta, Query::Placement)) => told(&Answer::Placement(placement.clone())),
+        _ => done(ask),
+    })
+}
+
+#[tokio::test]
+async fn a_group_whose_nodes_have_all_been_replaced_is_found_again() {
+    let before = spread_out(&["c:1"], &["a:1", "b:1"]);
+    let (meta, home) = (member(true, false, &before), member(false, true, &before));
+    let nodes = Nodes::with([("a:1", home.clone()), ("b:1", home), ("c:1", meta)]);
+    let client = client(&nodes);
+    assert_eq!(submit(&client).await, Ok(Outcome::Done));
+    let after = spread_out(&["c:1"], &["d:1", "e:1"]);
+    let (meta, home) = (member(true, false, &after), member(false, true, &after));
+    nodes.replace([("d:1", home.clone()), ("e:1", home), ("c:1", meta)]);
+    assert_eq!(submit(&client).await, Ok(Outcome::Done));
+}
+
+#[tokio::test]
+async fn a_meta_group_whose_nodes_have_all_been_replaced_is_found_among_the_others() {
+    let before = spread_out(&["a:1", "b:1"], &["c:1"]);
+    let (meta, home) = (member(true, false, &before), member(false, true, &before));
+    let nodes = Nodes::with([("a:1", meta.clone()), ("b:1", meta), ("c:1", home)]);
+    let client = client(&nodes);
+    assert_eq!(submit(&client).await, Ok(Outcome::Done));
+    let after = spread_out(&["c:1"], &["c:1"]);
+    nodes.replace([("c:1", member(true, true, &after))]);
+    assert_eq!(client.placement().await, Ok(after));
+}
+
+#[tokio::test]
+async fn what_nobody_answers_fails_for_all_who_wait_at_once() {
+    let node = with_placement(HOME, done);
+    let nodes = Nodes::with([("a:1", node.clone()), ("b:1", node.clone()), ("c:1", node)]);
+    let client = client(&nodes);
+    assert_eq!(submit(&client).await, Ok(Outcome::Done));
+    nodes.replace([]);
+    let begun = runtime::now();
+    let asked = (0..40).map(|_| async { submit(&client).await.unwrap_err() });
+    futures::future::join_all(asked).await;
+    // One after another they would need forty times the request time-out of a second.
+    let waited = runtime::millis_since(begun);
+    assert!(waited < 20_000, "{waited} ms");
 }

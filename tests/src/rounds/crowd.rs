@@ -344,7 +344,7 @@ impl Fan {
                 Ok(_) => "still preparing".to_owned(),
                 Err(error) => error.to_string(),
             };
-            self.recorder.count(Count::Unanswered);
+            self.recorder.unanswered(what, &last);
             if begun.elapsed() > PATIENCE {
                 return self.broken(&format!("{what} had no answer within {} s: {last}", PATIENCE.as_secs()));
             }

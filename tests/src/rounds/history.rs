@@ -3,11 +3,14 @@
 use domain::ids::{PaymentId, PromotionCode, ReservationId, SeatRef};
 use domain::inventory::ReservationView;
 use domain::money::Minor;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
+
+/// Calls without an answer that are remembered for who looks for the reason.
+const UNANSWERED_KEPT: usize = 30;
 
 /// The last final word about a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +109,7 @@ struct Inner {
     history: Mutex<History>,
     counts: [AtomicU64; Count::ALL.len()],
     complaints: Mutex<Vec<String>>,
+    unanswered: Mutex<VecDeque<String>>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -119,6 +123,7 @@ impl Default for Recorder {
             history: Mutex::default(),
             counts: Default::default(),
             complaints: Mutex::default(),
+            unanswered: Mutex::default(),
         };
         Self(Arc::new(inner))
     }
@@ -159,6 +164,21 @@ impl Recorder {
     pub fn answers(&self) -> u64 {
         let final_words = [Count::Held, Count::Paid, Count::Cancelled, Count::Expired, Count::Refunded, Count::Refused];
         final_words.into_iter().map(|count| self.counted(count)).sum()
+    }
+
+    /// A call had no answer, and why.
+    pub fn unanswered(&self, what: &str, why: &str) {
+        self.count(Count::Unanswered);
+        let mut unanswered = locked(&self.0.unanswered);
+        if unanswered.len() == UNANSWERED_KEPT {
+            unanswered.pop_front();
+        }
+        unanswered.push_back(format!("{:>7} ms  {what}: {why}", self.now_ms()));
+    }
+
+    /// The last calls without an answer, oldest first.
+    pub fn last_unanswered(&self) -> Vec<String> {
+        locked(&self.0.unanswered).iter().cloned().collect()
     }
 
     /// A promise was broken: the run ends.

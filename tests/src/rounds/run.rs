@@ -288,6 +288,7 @@ impl Run {
             other => println!("`encore admin status` has no end: {other:?}"),
         }
         println!("answers: {}", self.recorder);
+        println!("the last calls without an answer:\n{}", self.recorder.last_unanswered().join("\n"));
     }
 }
 
