@@ -7,7 +7,7 @@ use crate::proposer::Proposer;
 use crate::reader::Reader;
 use crate::runtime::WallClock;
 use crate::state_machine::StateMachine;
-use crate::types::Raft;
+use crate::types::{LogId, Raft, Vote};
 use bytes::Bytes;
 use domain::ids::{GroupId, NodeId, Partition};
 use domain::inventory::{Answer, Hosted, Outcome, Query, Request};
@@ -172,6 +172,15 @@ impl GroupHandle {
     pub async fn export(&self) -> Result<Bytes, ReadError> {
         self.reader.confirm().await?;
         self.machine.view().encode().await.map_err(|error| ReadError::Unavailable(error.to_string()))
+    }
+
+    /// Whether this replica lacks an entry that it has acknowledged to a leader with this vote: that entry, and the last one
+    /// that is here.
+    pub(crate) fn has_forgotten(&self, vote: &Vote, acknowledged: LogId) -> Option<(u64, u64)> {
+        // Entries are in the log, or behind a snapshot.
+        let applied = self.machine.state().applied.map_or(0, |log_id| log_id.index());
+        let has = self.log.last_under(vote)?.max(applied);
+        (has < acknowledged.index()).then(|| (acknowledged.index(), has))
     }
 
     /// How far this node, the leader, has applied: all that was acknowledged before. `None` if it does not lead.

@@ -8,6 +8,7 @@ mod clocks;
 pub mod config;
 pub mod disk;
 mod driver;
+pub mod failure;
 pub mod group;
 pub mod history;
 mod housekeeping;
@@ -35,5 +36,6 @@ pub mod wire;
 
 pub use clocks::{CLOCK_WRONG_MS, Clocks};
 pub use config::NodeConfig;
+pub use failure::Failure;
 pub use network::{ServeError, Server, serve};
 pub use node::Node;

@@ -11,6 +11,7 @@ use openraft::storage::{IOFlushed, RaftLogStorage};
 use openraft::{LogState, OptionalSend, RaftLogReader};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::io;
@@ -78,6 +79,15 @@ impl LogStore {
     /// Bytes of entries kept in memory: what is not purged.
     pub fn bytes(&self) -> usize {
         self.state().bytes
+    }
+
+    /// The last entry that is or was here; `None` if a newer vote than this one may have led to its being cut off.
+    pub fn last_under(&self, vote: &Vote) -> Option<u64> {
+        // Both at once: a newer leader's vote is written before the log is cut for it.
+        let state = self.state();
+        let last = state.entries.keys().next_back().copied().max(state.purged.map(|log_id| log_id.index()));
+        let newer = state.vote.is_some_and(|own| own.partial_cmp(vote) == Some(Ordering::Greater));
+        (!newer).then(|| last.unwrap_or(0))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -5,6 +5,7 @@ use crate::client::Client;
 use crate::clocks::Clocks;
 use crate::config::NodeConfig;
 use crate::disk::{Disk, Lock};
+use crate::failure::{Failure, watch_over};
 use crate::group::GroupHandle;
 use crate::history::History;
 use crate::identity::{self, IdentityError};
@@ -27,6 +28,7 @@ use openraft::{Config, SnapshotPolicy};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// Why a node does not start.
@@ -76,6 +78,7 @@ struct Inner {
     moves: MoveLog,
     clocks: Clocks,
     caught_up: AtomicBool,
+    failure: watch::Sender<Option<Failure>>,
     stop: CancellationToken,
     _lock: Lock,
 }
@@ -116,6 +119,7 @@ impl Node {
             moves: MoveLog::default(),
             clocks: Clocks::default(),
             caught_up: AtomicBool::new(false),
+            failure: watch::Sender::default(),
             stop: CancellationToken::new(),
             _lock: lock,
         };
@@ -178,7 +182,34 @@ impl Node {
         if call == PeerCall::Applied {
             return Ok(wire::encode(&handle.applied_as_leader().await));
         }
-        peer::answer(handle.raft(), call, body).await
+        if let Some(failure) = self.failure() {
+            return Err(PeerRefusal::Stopped(failure.to_string()));
+        }
+        peer::answer(self, &handle, call, body).await
+    }
+
+    /// It takes no further part, for this reason. The first one stays.
+    pub(crate) fn fail(&self, failure: Failure) {
+        tracing::error!(%failure, "this node can take no further part");
+        self.0.failure.send_if_modified(|known| {
+            let first = known.is_none();
+            known.get_or_insert(failure);
+            first
+        });
+    }
+
+    /// Why it takes no part any more, if that is so.
+    pub fn failure(&self) -> Option<Failure> {
+        self.0.failure.borrow().clone()
+    }
+
+    /// Waits until it can take no further part: whoever runs it has to end it then.
+    pub async fn failed(&self) -> Failure {
+        let mut failures = self.0.failure.subscribe();
+        match failures.wait_for(Option::is_some).await.ok().and_then(|failure| failure.clone()) {
+            Some(failure) => failure,
+            None => std::future::pending().await,
+        }
     }
 
     /// Whether it is fit to serve: it has caught up since it started, and knows a leader of every group that it is in.
@@ -260,6 +291,7 @@ impl Node {
         if config.configured_groups().any(|configured| configured == id) {
             spawn(bootstrap::initialise(group.clone(), config.clone(), stop.clone()));
         }
+        spawn(watch_over(self.clone(), group.clone(), stop.clone()));
         spawn(driver::run(group.clone(), world.elsewhere.clone(), stop.clone()));
         spawn(housekeeping::run(group.clone(), wal.clone(), config.snapshot_every, stop.clone()));
         if let Some(client) = world.elsewhere.clone().filter(|_| id == GroupId::META) {

@@ -1,12 +1,16 @@
 //! openraft's network over a [`Transport`]: messages become bytes here, on both ends.
 
+use crate::failure::Failure;
+use crate::group::GroupHandle;
+use crate::node::Node;
 use crate::snapshot;
 use crate::transport::{Lane, PeerCall, PeerRequest, Transport, TransportError};
-use crate::types::{Raft, Snapshot, SnapshotData, TypeConfig, Vote};
+use crate::types::{LogEntry, LogId, Snapshot, SnapshotData, TypeConfig, Vote};
 use crate::wire;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use domain::ids::{GroupId, NodeId};
 use openraft::alias::VoteOf;
+use openraft::entry::RaftEntry;
 use openraft::errors::{RPCError, ReplicationClosed, StreamingError, Unreachable};
 use openraft::network::{RPCOption, RaftNetworkFactory, RaftNetworkV2};
 use openraft::raft::{
@@ -16,8 +20,9 @@ use openraft::raft::{
 use openraft::{BasicNode, OptionalSend};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Why a node does not answer a peer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -33,11 +38,23 @@ pub enum PeerRefusal {
     Stopped(String),
 }
 
+/// What a leader sends with entries and heartbeats: the message, and up to where this peer has acknowledged the log to it.
+type Append = (AppendEntriesRequest<TypeConfig>, Option<LogId>);
+
 /// Answers one message of a peer.
-pub async fn answer(raft: &Raft, call: PeerCall, body: Bytes) -> Result<Bytes, PeerRefusal> {
+pub async fn answer(node: &Node, group: &GroupHandle, call: PeerCall, body: Bytes) -> Result<Bytes, PeerRefusal> {
     let stopped = |error: &dyn std::fmt::Display| PeerRefusal::Stopped(error.to_string());
+    let raft = group.raft();
     match call {
-        PeerCall::Append => encode(&raft.append_entries(decode(&body)?).await.map_err(|e| stopped(&e))?),
+        PeerCall::Append => {
+            let (message, acknowledged): Append = decode(&body)?;
+            if let Some((acknowledged, has)) = acknowledged.and_then(|it| group.has_forgotten(&message.vote, it)) {
+                let failure = Failure::Forgot { node: node.id(), group: group.id(), acknowledged, has };
+                node.fail(failure.clone());
+                return Err(stopped(&failure));
+            }
+            encode(&raft.append_entries(message).await.map_err(|e| stopped(&e))?)
+        }
         PeerCall::Vote => encode(&raft.vote(decode(&body)?).await.map_err(|e| stopped(&e))?),
         PeerCall::PreVote => encode(&raft.pre_vote(decode(&body)?).await.map_err(|e| stopped(&e))?),
         PeerCall::TransferLeader => {
@@ -56,7 +73,7 @@ pub async fn answer(raft: &Raft, call: PeerCall, body: Bytes) -> Result<Bytes, P
 /// Whether the bytes are a message at all; garbage founds no group.
 pub fn is_readable(call: PeerCall, body: &Bytes) -> bool {
     match call {
-        PeerCall::Append => decode::<AppendEntriesRequest<TypeConfig>>(body).is_ok(),
+        PeerCall::Append => decode::<Append>(body).is_ok(),
         PeerCall::Vote | PeerCall::PreVote => decode::<VoteRequest<TypeConfig>>(body).is_ok(),
         PeerCall::TransferLeader | PeerCall::Clock | PeerCall::Applied => false,
         PeerCall::Snapshot => decode_snapshot(body.clone()).is_ok(),
@@ -68,17 +85,23 @@ pub fn is_readable(call: PeerCall, body: &Bytes) -> bool {
 pub struct PeerNetwork {
     group: GroupId,
     transport: Arc<dyn Transport>,
+    acknowledged: Acknowledged,
 }
+
+/// Under which vote of this node's a peer has acknowledged the log, and up to where. Connections share it, because openraft
+/// makes new ones while it goes on counting what was acknowledged over the old ones.
+type Acknowledged = Arc<Mutex<BTreeMap<NodeId, (Vote, LogId)>>>;
 
 impl PeerNetwork {
     /// Of this group, over this transport.
     pub fn new(group: GroupId, transport: Arc<dyn Transport>) -> Self {
-        Self { group, transport }
+        Self { group, transport, acknowledged: Acknowledged::default() }
     }
 
     fn connection(&self, target: u64, node: &BasicNode, lane: Lane) -> Connection {
         let (to, address) = (NodeId(target), node.addr.clone());
-        Connection { group: self.group, to, address, lane, transport: self.transport.clone() }
+        let (transport, acknowledged) = (self.transport.clone(), self.acknowledged.clone());
+        Connection { group: self.group, to, address, lane, transport, acknowledged }
     }
 }
 
@@ -105,9 +128,27 @@ pub struct Connection {
     address: String,
     lane: Lane,
     transport: Arc<dyn Transport>,
+    acknowledged: Acknowledged,
 }
 
 impl Connection {
+    fn acknowledged(&self) -> MutexGuard<'_, BTreeMap<NodeId, (Vote, LogId)>> {
+        self.acknowledged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Up to where the peer has acknowledged the log under this vote.
+    fn acknowledged_under(&self, vote: &Vote) -> Option<LogId> {
+        self.acknowledged().get(&self.to).filter(|(under, _)| under == vote).map(|(_, last)| *last)
+    }
+
+    /// The peer has the log up to here.
+    fn note_acknowledged(&self, vote: Vote, last: LogId) {
+        let mut acknowledged = self.acknowledged();
+        let known = acknowledged.entry(self.to).or_insert((vote, last));
+        let newest = if known.0 == vote { known.1.max(last) } else { last };
+        *known = (vote, newest);
+    }
+
     async fn ask<T: DeserializeOwned>(
         &self,
         call: PeerCall,
@@ -146,7 +187,14 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         message: AppendEntriesRequest<TypeConfig>,
         option: RPCOption,
     ) -> Result<AppendEntriesResponse<TypeConfig>, RPCError<TypeConfig>> {
-        self.exchange(PeerCall::Append, &message, &option).await
+        let vote = message.vote;
+        let last = message.entries.last().map(LogEntry::log_id).or(message.prev_log_id);
+        let message = (message, self.acknowledged_under(&vote));
+        let answer = self.exchange(PeerCall::Append, &message, &option).await?;
+        if let (AppendEntriesResponse::Success, Some(last)) = (&answer, last) {
+            self.note_acknowledged(vote, last);
+        }
+        Ok(answer)
     }
 
     async fn vote(

@@ -200,7 +200,12 @@ async fn exchange(net: Net, from: NodeId, request: PeerRequest) -> Result<Bytes,
             drop(node.answer_peer(request.group, request.call, body).await);
         });
     }
-    let working = host.spawn(async move { node.answer_peer(request.group, request.call, request.body).await });
+    let working = host.spawn(async move {
+        let answer = node.answer_peer(request.group, request.call, request.body).await;
+        // Nothing that the simulation does makes a node forget what it has synced.
+        assert_eq!(node.failure(), None);
+        answer
+    });
     let answer = working.await.map_err(|_| "the node died")?.map_err(|refusal| refusal.to_string())?;
     match net.send(to, from) {
         Fate::Lost => std::future::pending().await,

@@ -9,6 +9,7 @@ use super::store::StoreService;
 use crate::client::{Client, ClientConfig};
 use crate::config::NodeConfig;
 use crate::disk::RealDisk;
+use crate::failure::Failure;
 use crate::identity::{self, Identity};
 use crate::lives::Lives;
 use crate::node::{Node, StartError, World};
@@ -71,6 +72,9 @@ pub enum ServeError {
         /// What the meta group says.
         reason: String,
     },
+    /// It ran, and can take no further part.
+    #[error(transparent)]
+    Failed(#[from] Failure),
     /// Its port failed.
     #[error("the node's port failed: {0}")]
     Port(#[from] tonic::transport::Error),
@@ -149,7 +153,7 @@ impl Server {
         let served = tokio::select! {
             biased;
             served = &mut serving => served,
-            Ok(error) = self.rejected => {
+            error = ends(&self.node, self.rejected) => {
                 self.stop.cancel();
                 self.node.shutdown().await;
                 serving.abort();
@@ -176,6 +180,20 @@ impl Server {
 /// Runs a node until `shutdown`.
 pub async fn serve(config: NodeConfig, listener: TcpListener, shutdown: CancellationToken) -> Result<(), ServeError> {
     Server::start(config, listener, shutdown).await?.stopped().await
+}
+
+/// Waits for the reason why a node must not go on.
+async fn ends(node: &Node, rejected: oneshot::Receiver<ServeError>) -> ServeError {
+    let rejected = async {
+        match rejected.await {
+            Ok(error) => error,
+            Err(_) => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        error = rejected => error,
+        failure = node.failed() => failure.into(),
+    }
 }
 
 /// Certificates, or a port that only this machine reaches.

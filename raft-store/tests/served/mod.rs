@@ -141,6 +141,11 @@ impl Store {
         .await;
     }
 
+    /// The server of a node, which is expected to end by itself.
+    pub fn take(&mut self, id: NodeId) -> Server {
+        self.servers.remove(&id).unwrap()
+    }
+
     pub fn endpoints(&self) -> Vec<String> {
         self.peers.values().chain(self.joined.values()).cloned().collect()
     }
