@@ -2,7 +2,7 @@
 //! one a role of clients. Nothing is ever overwritten: a certificate is renewed by moving the old pair away and issuing
 //! again, with the same authority, so that old and new ones are trusted side by side.
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Error, Result, bail, ensure};
 use domain::ids::NodeId;
 use raft_store::tls::{Role, STORE_NAME, node_name};
 use rcgen::{
@@ -112,6 +112,8 @@ fn certify(
     let (certificate, key_file) = (folder.join(format!("{holder}.pem")), folder.join(format!("{holder}.key")));
     match (certificate.exists(), key_file.exists()) {
         (true, true) => {
+            let kept = fs::read(&certificate).with_context(|| format!("{}", certificate.display()))?;
+            good(&kept, folder).with_context(|| format!("{} is here and cannot be used", certificate.display()))?;
             issued.kept.push(holder.to_owned());
             return Ok(());
         }
@@ -126,8 +128,15 @@ fn certify(
     (params.not_before, params.not_after) = validity(days.into());
     let key = KeyPair::generate()?;
     let signed = params.signed_by(&key, authority)?.pem();
+    good(signed.as_bytes(), folder)
+        .context("ca.key is not the key of ca.pem: put back the pair that belongs together")?;
     write_new(&key_file, &key.serialize_pem(), 0o600, issued)?;
     write_new(&certificate, &signed, 0o644, issued)
+}
+
+/// Whether the authority of this folder has issued the certificate, and it is good now.
+fn good(certificate: &[u8], folder: &Path) -> Result<()> {
+    raft_store::tls::valid(certificate, &fs::read(folder.join("ca.pem"))?).map_err(Error::msg)
 }
 
 fn named(name: &str) -> DistinguishedName {
@@ -178,6 +187,20 @@ mod tests {
         assert_eq!(renewed.written.len(), 2);
         assert_ne!(read("node-1.pem"), one);
         assert_eq!(read("ca.pem"), authority);
+
+        fs::write(folder.path().join("node-2.pem"), "").expect("written");
+        let damaged = issue(folder.path(), &nodes, 30).expect_err("an empty file is no certificate");
+        assert!(format!("{damaged:#}").contains("node-2.pem is here and cannot be used"), "{damaged:#}");
+        for ending in ["key", "pem"] {
+            fs::remove_file(folder.path().join(format!("node-2.{ending}"))).expect("it is there");
+        }
+        let own = read("ca.key");
+        fs::write(folder.path().join("ca.key"), read("node-1.key")).expect("written");
+        let foreign = issue(folder.path(), &nodes, 30).expect_err("a key of somebody else");
+        assert!(foreign.to_string().contains("ca.key is not the key of ca.pem"), "{foreign}");
+        assert!(!folder.path().join("node-2.pem").exists(), "nothing is issued with it");
+        fs::write(folder.path().join("ca.key"), own).expect("written");
+        assert_eq!(issue(folder.path(), &nodes, 30).expect("issued").written.len(), 2);
 
         let refused = revoke(folder.path(), "ca").expect_err("an authority does not revoke itself");
         assert!(refused.to_string().contains("empty folder"), "{refused}");

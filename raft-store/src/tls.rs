@@ -139,8 +139,8 @@ pub fn serial(file: &Path) -> Result<String, TlsError> {
     serial_of(&certificate).map_err(failed)
 }
 
-/// Whether this certificate is good for a connection now, by this authority.
-fn valid(certificate: &[u8], authority: &[u8]) -> Result<(), String> {
+/// Whether this certificate (PEM) is good for a connection now, by this authority (PEM).
+pub fn valid(certificate: &[u8], authority: &[u8]) -> Result<(), String> {
     let parsed = |pem: &[u8]| CertificateDer::from_pem_slice(pem).map_err(|error| format!("no certificate: {error}"));
     let (certificate, authority) = (parsed(certificate)?, parsed(authority)?);
     let anchor = webpki::anchor_from_trusted_cert(&authority).map_err(|error| error.to_string())?;

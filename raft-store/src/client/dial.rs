@@ -19,6 +19,17 @@ pub struct Conversation {
     pub answers: BoxStream<'static, Result<AnswerFrame, String>>,
 }
 
+/// Why an order has no reply.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OrderError {
+    /// This client may not give orders: asking again does not help.
+    #[error("{0}")]
+    Denied(String),
+    /// It may or may not have been carried out.
+    #[error("{0}")]
+    Failed(String),
+}
+
 /// Opens streams to nodes.
 pub trait Dial: Send + Sync + 'static {
     /// Opens a conversation with the node at this address (`host:port`).
@@ -32,7 +43,7 @@ pub trait Dial: Send + Sync + 'static {
     ) -> BoxFuture<'static, Result<BoxStream<'static, Result<WatchFrame, String>>, String>>;
 
     /// Gives the node at this address an operator's order. Where this is not implemented, there are no operators.
-    fn order(&self, _address: &str, _order: Order) -> BoxFuture<'static, Result<OrderReply, String>> {
-        Box::pin(async { Err("operators have no way to the nodes here".to_owned()) })
+    fn order(&self, _address: &str, _order: Order) -> BoxFuture<'static, Result<OrderReply, OrderError>> {
+        Box::pin(async { Err(OrderError::Failed("operators have no way to the nodes here".to_owned())) })
     }
 }

@@ -1,6 +1,7 @@
 //! Carrying plans out from the operator's side: each step is ordered again until what the nodes say shows that it is done,
 //! so that a step survives elections, and a command that was interrupted is simply given again.
 
+use super::dial::OrderError;
 use super::{Client, ClientError, Freshness};
 use crate::bootstrap::founder;
 use crate::operate::{Step, Topology};
@@ -24,7 +25,7 @@ const MOVE_LOOK: Duration = Duration::from_millis(20);
 /// Attempts to move a partition before its troubles are told.
 const MOVE_ATTEMPTS: u32 = 5;
 
-/// Why a step was not done. Giving the command again goes on from where it stopped.
+/// Why a step was not done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OperateError {
     /// The store did not answer.
@@ -41,6 +42,17 @@ pub enum OperateError {
         /// What was last heard.
         reason: String,
     },
+}
+
+impl OperateError {
+    /// Whether giving the command again may get further, from where it stopped.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::Store(error) => error.retry_after_ms().is_some(),
+            Self::Refused(_) => false,
+            Self::Impatient { .. } => true,
+        }
+    }
 }
 
 /// Told what is going on, for people.
@@ -151,12 +163,13 @@ impl Client {
             }
             if let Some((address, order)) = order_for(step, &topology) {
                 let asked = timeout(ORDER, self.router.dial.order(&address, order)).await;
-                let said = match asked.unwrap_or_else(|| Err("no answer in time".to_owned())) {
+                let said = match asked.unwrap_or_else(|| Err(OrderError::Failed("no answer in time".to_owned()))) {
                     Ok(OrderReply { what: Some(order_reply::What::Done(_)) }) => None,
                     Ok(OrderReply { what: Some(order_reply::What::Refused(refused)) }) => Some(refused.reason),
                     Ok(OrderReply { what: Some(order_reply::What::Unknown(unknown)) }) => Some(unknown.reason),
                     Ok(_) => Some("the leader has changed".to_owned()),
-                    Err(reason) => Some(format!("{address}: {reason}")),
+                    Err(OrderError::Denied(reason)) => return Err(ClientError::Denied(reason).into()),
+                    Err(OrderError::Failed(reason)) => Some(format!("{address}: {reason}")),
                 };
                 if let Some(said) = said.filter(|said| *said != heard) {
                     progress(&said);

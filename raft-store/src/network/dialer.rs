@@ -1,6 +1,6 @@
 //! The client's way to a node over gRPC. Every limit and time-out is set here; the library's defaults are none.
 
-use crate::client::dial::{Conversation, Dial, FRAMES_AHEAD};
+use crate::client::dial::{Conversation, Dial, FRAMES_AHEAD, OrderError};
 use crate::tls::{STORE_NAME, TlsFiles};
 use crate::wire::frames::operate_client::OperateClient;
 use crate::wire::frames::store_client::StoreClient;
@@ -13,8 +13,8 @@ use std::error::Error;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::Request;
 use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Request, Response};
 
 /// Largest message in either direction: an exported partition, or an audit's records.
 pub(super) const MESSAGE_BYTES: usize = 64 << 20;
@@ -94,14 +94,17 @@ impl Dial for GrpcDial {
         })
     }
 
-    fn order(&self, address: &str, order: Order) -> BoxFuture<'static, Result<OrderReply, String>> {
+    fn order(&self, address: &str, order: Order) -> BoxFuture<'static, Result<OrderReply, OrderError>> {
         let tls = self.tls.as_ref().map(|files| (files, STORE_NAME));
         let channel = channel(address, Duration::from_secs(2), tls);
         Box::pin(async move {
             let mut order = Request::new(order);
             order.set_timeout(ORDER);
-            let reply = OperateClient::new(channel?).carry(order).await.map_err(|status| text(&status))?;
-            Ok(reply.into_inner())
+            let reply = OperateClient::new(channel.map_err(OrderError::Failed)?).carry(order).await;
+            reply.map(Response::into_inner).map_err(|status| match status.code() {
+                Code::PermissionDenied | Code::Unauthenticated => OrderError::Denied(status.message().to_owned()),
+                _ => OrderError::Failed(text(&status)),
+            })
         })
     }
 }

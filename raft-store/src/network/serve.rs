@@ -52,7 +52,7 @@ pub enum ServeError {
     #[error(
         "node {0} has been another one: its data folder was lost or replaced, and with it its votes and entries, so it must \
          not go on under its id. Give the new folder a new id: start it with `node.id` set to a number that was never used \
-         and `node.join = true`, then run `encore admin group replace-node {0} NEW-ID`"
+         and `node.join = true`, then run `encore admin group replace-node {0} NEW-ID@HOST:PORT`"
     )]
     Wiped(NodeId),
     /// It would be open to everybody.

@@ -57,7 +57,12 @@ pub fn drain(topology: &Topology, node: NodeId) -> Result<Plan, Refusal> {
             Some(Ok(())) => continue,
             Some(Err(refusal)) if refusal.is_of_one_group() => plan.leave(format!("{kept}: {refusal}")),
             Some(Err(refusal)) => return Err(refusal),
-            None => plan.note(format!("{kept}: every other node that answers has one")),
+            None if survives(&then, group, node) => {
+                plan.note(format!("{kept}: every other node that answers has one"));
+            }
+            None => plan.leave(format!(
+                "{kept}, which needs it: without it too few of its voters answer, and no other node can take its place"
+            )),
         }
         if shape.leader == Some(node) {
             hand_over(group, node, &mut then, &mut plan);
@@ -67,6 +72,14 @@ pub fn drain(topology: &Topology, node: NodeId) -> Result<Plan, Refusal> {
         plan.note(format!("node {node} hosts nothing"));
     }
     Ok(plan)
+}
+
+/// Whether a majority of the group's voters answers without this node.
+fn survives(topology: &Topology, group: GroupId, without: NodeId) -> bool {
+    let voters = topology.groups.get(&group).map(|shape| &shape.voters).into_iter().flatten();
+    let (all, up) = voters
+        .fold((0, 0), |(all, up), voter| (all + 1, up + usize::from(*voter != without && topology.is_up(*voter))));
+    up > all / 2
 }
 
 fn hand_over(group: GroupId, node: NodeId, then: &mut Topology, plan: &mut Plan) {

@@ -131,6 +131,9 @@ pub fn transfer_leader(topology: &Topology, group: GroupId, to: NodeId) -> Resul
     Ok(plan)
 }
 
+/// Voters of a group whose nodes are not named: it survives the loss of one.
+const USUAL_VOTERS: usize = 3;
+
 /// A new group on these nodes, or on the three that host least; `registered` are the groups that the meta group knows.
 /// With a number, an unfinished creation is finished.
 pub fn create_group(
@@ -149,13 +152,28 @@ pub fn create_group(
         plan.note(format!("group {group} exists"));
         return Ok(plan);
     }
+    if wanted.is_some() && !registered.contains_key(&group) {
+        let text = format!("group {group} was never reserved: a new group is given its number, so leave --number out");
+        return Err(Refusal::Senseless(text));
+    }
     let mut fewest: Vec<_> = topology.hosting().into_iter().map(|(node, hosted)| (hosted, node)).collect();
     fewest.sort_unstable();
     let chosen: BTreeSet<NodeId> = match (registered.get(&group), nodes) {
         (Some(reserved), _) => reserved.keys().copied().collect(),
-        (None, []) => fewest.into_iter().take(3).map(|(_, node)| node).collect(),
+        (None, []) => fewest.into_iter().take(USUAL_VOTERS).map(|(_, node)| node).collect(),
         (None, nodes) => nodes.iter().copied().collect(),
     };
+    if let Some(twice) = nodes.iter().find(|node| nodes.iter().filter(|other| other == node).count() > 1) {
+        return Err(Refusal::Senseless(format!("node {twice} is named twice, and has one vote")));
+    }
+    if nodes.is_empty() && chosen.len() < USUAL_VOTERS.min(topology.nodes.len()) {
+        let text = format!(
+            "only {} of {} nodes answer, and a group is made on {USUAL_VOTERS}: bring the others back, or name its nodes",
+            chosen.len(),
+            topology.nodes.len()
+        );
+        return Err(Refusal::Senseless(text));
+    }
     let mut members = BTreeMap::new();
     for node in chosen {
         let member = topology.nodes.get(&node).ok_or(Refusal::NoSuchNode(node))?;

@@ -5,9 +5,11 @@ use crate::bootstrap;
 use crate::group::{GroupHandle, ProposeError};
 use crate::node::Node;
 use crate::runtime::{sleep, timeout};
+use crate::types::TypeConfig;
 use crate::wire::frames::{self, Order, OrderReply, order, order_reply};
 use domain::ids::{GroupId, NodeId};
 use domain::limits;
+use openraft::errors::{ClientWriteError, RaftError};
 use openraft::{BasicNode, ChangeMembers};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -66,7 +68,24 @@ async fn change(group: &GroupHandle, what: order::What) -> OrderReply {
         Ok(_) => done(),
         Err(_) if !group.is_leader() => not_leader(group),
         // A change that is under way is finished by giving the order again.
-        Err(error) => unknown(&error.to_string()),
+        Err(error) => unknown(&in_words(&error)),
+    }
+}
+
+/// Why the members are not changed, in words of the operator's.
+fn in_words(error: &RaftError<TypeConfig, ClientWriteError<TypeConfig>>) -> String {
+    use openraft::errors::ChangeMembershipError::{InProgress, LearnerNotFound, UncommittedLeaderLog};
+    match error {
+        RaftError::APIError(ClientWriteError::ChangeMembershipError(InProgress(_))) => {
+            "another change of voters is not decided yet".to_owned()
+        }
+        RaftError::APIError(ClientWriteError::ChangeMembershipError(UncommittedLeaderLog(_))) => {
+            "the leader is new and has decided nothing yet".to_owned()
+        }
+        RaftError::APIError(ClientWriteError::ChangeMembershipError(LearnerNotFound(missing))) => {
+            format!("node {} is not in the group yet", missing.node_id)
+        }
+        other => other.to_string(),
     }
 }
 

@@ -181,6 +181,9 @@ fn a_drained_node_gives_away_what_others_can_take() {
     assert_eq!(words(&plan), ["group 0: node 3 takes the lead", "group 1: node 2 takes the lead"]);
     assert_eq!(plan.notes.len(), 3, "it keeps its replicas: {:?}", plan.notes);
     assert!(!plan.unfinished, "there is nothing left that could be done");
+    let needed = cluster(&[1, 2], &[3], &[(&[1, 2, 3], Some(2))]);
+    let plan = drain(&needed, NodeId(1)).unwrap();
+    assert!(plan.steps.is_empty() && plan.unfinished, "whoever stops node 1 now stops group 0: {:?}", plan.notes);
     let alone = cluster(&[1], &[2, 3], &[(&[1, 2, 3], Some(1))]);
     let plan = drain(&alone, NodeId(1)).unwrap();
     assert!(plan.steps.is_empty() && plan.unfinished, "whoever stops node 1 now stops group 0: {:?}", plan.notes);
@@ -251,6 +254,23 @@ fn a_new_group_goes_where_the_fewest_are_and_an_unfinished_one_is_finished() {
     assert_eq!(words(&again)[1], "form group 2 on nodes 1, 2, 4");
     assert!(create_group(&topology, &registered(&[0, 1]), Some(ONE), &[]).unwrap().steps.is_empty());
     assert_eq!(create_group(&topology, &registered(&[0]), None, &[NodeId(7)]), Err(Refusal::NoSuchNode(NodeId(7))));
+}
+
+#[test]
+fn a_group_that_would_be_less_than_it_seems_is_not_made() {
+    let refusal = |topology: &Topology, wanted: Option<u32>, nodes: &[u64]| {
+        let nodes: Vec<NodeId> = nodes.iter().copied().map(NodeId).collect();
+        let registered = BTreeMap::from([(GroupId(0), BTreeMap::new())]);
+        create_group(topology, &registered, wanted.map(GroupId), &nodes).map_err(|refusal| refusal.to_string())
+    };
+    let three = cluster(&[1, 2, 3], &[], &[(&[1, 2, 3], Some(1))]);
+    assert!(refusal(&three, None, &[1, 1, 1]).unwrap_err().contains("node 1 is named twice"));
+    assert!(refusal(&three, Some(7), &[]).unwrap_err().contains("never reserved"));
+    let one_down = cluster(&[1, 2], &[3], &[(&[1, 2, 3], Some(1))]);
+    assert!(refusal(&one_down, None, &[]).unwrap_err().contains("only 2 of 3 nodes answer"));
+    assert_eq!(words(&refusal(&one_down, None, &[1]).unwrap()).len(), 2, "one that is asked for");
+    let single = cluster(&[1], &[], &[(&[1], Some(1))]);
+    assert_eq!(words(&refusal(&single, None, &[]).unwrap()).len(), 2, "there is no other node");
 }
 
 /// An event whose sections have so many seats, and whose partitions are at home in group 1, but for those named.

@@ -19,8 +19,9 @@ pub enum WalError {
     /// Durable bytes are not what was written.
     #[error(
         "the log is damaged: file {}, offset {offset}: {what}. This node may have forgotten what it promised and must not \
-         go on under its id. Keep the folder for inspection; start a node with an empty data folder under a new id and let \
-         it take this one's place in the configuration of all nodes",
+         go on under its id. Keep the folder for inspection; start a node with an empty data folder, with `node.id` set to a \
+         number that was never used and `node.join = true`, then run `encore admin group replace-node` with this node's id \
+         and NEW-ID@HOST:PORT",
         file.display()
     )]
     Damaged {

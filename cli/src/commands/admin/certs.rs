@@ -3,6 +3,7 @@
 use crate::certificates;
 use anyhow::Result;
 use domain::ids::NodeId;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 /// Arguments of `encore admin certs`.
@@ -11,11 +12,11 @@ pub struct CertsArguments {
     /// Where the files are written; what is there already stays as it is
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Ids of the nodes that get a certificate
+    /// Ids of the nodes that get a certificate, besides those whose certificates are revoked
     #[arg(long, value_name = "ID,…", value_delimiter = ',', default_value = "1,2,3")]
     nodes: Vec<NodeId>,
-    /// How long the certificates are valid
-    #[arg(long, default_value_t = 397)]
+    /// How long the certificates are valid: up to 3650 days, as the authority is
+    #[arg(long, default_value_t = 397, value_parser = clap::value_parser!(u32).range(1..=3_650))]
     days: u32,
     /// Whose certificates are good no more, such as node-3 or service: they go on the list that nodes read (node.revoked),
     /// and new ones are issued
@@ -29,7 +30,9 @@ pub fn run(arguments: &CertsArguments) -> Result<()> {
         let serial = certificates::revoke(out, holder)?;
         println!("revoked {holder}, serial {serial}");
     }
-    let issued = certificates::issue(out, nodes, *days)?;
+    let revoked = revoke.iter().filter_map(|holder| holder.strip_prefix("node-")?.parse().ok());
+    let nodes: BTreeSet<NodeId> = nodes.iter().copied().chain(revoked).collect();
+    let issued = certificates::issue(out, &Vec::from_iter(nodes), *days)?;
     for file in &issued.written {
         println!("wrote {}", file.display());
     }

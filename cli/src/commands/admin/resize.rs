@@ -2,11 +2,11 @@
 //! it out step by step; one that was interrupted is given again and goes on from where things are.
 
 use super::Desk;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, bail};
 use clap::Subcommand;
 use domain::ids::{EventId, GroupId, NodeId, Partition};
 use domain::inventory::query::Placement;
-use raft_store::client::{Client, ClientConfig};
+use raft_store::client::{Client, ClientConfig, NodeAnswer};
 use raft_store::operate::{self, Plan, Step, Topology};
 use std::str::FromStr;
 use std::time::Instant;
@@ -142,12 +142,21 @@ pub async fn run(desk: &Desk, task: ResizeTask) -> Result<()> {
         ResizeTask::Move { partition, cancel: true, .. } => cancel(&desk.store, &partition).await,
         ResizeTask::Move { partition, to, how, .. } => {
             let to = to.context("--to names a group")?;
-            let plan = move_one(&desk.store.placement().await?, &partition, to)?;
+            let moving = desk.store.moves().await?.iter().any(|open| open.partition == partition);
+            let plan = move_one(&desk.store.placement().await?, &partition, to, moving)?;
             carry_out(&desk.store, plan, how).await
         }
         ResizeTask::Spread { event, groups, how } => {
             let plan = spread(&desk.store, event, groups).await?;
-            carry_out(&desk.store, plan, how).await
+            carry_out(&desk.store, plan, how).await?;
+            let rest = spread(&desk.store, event, groups).await?.steps.len();
+            if rest > 0 && !how.dry_run {
+                bail!(
+                    "somebody else has moved partitions of event {event} meanwhile, so that it is not spread as was planned: \
+                     {rest} are elsewhere; see to it that only one command moves them, and give this one again"
+                );
+            }
+            Ok(())
         }
         ResizeTask::Rebalance { how } => {
             let plan = operate::rebalance(&desk.store.topology().await);
@@ -169,13 +178,13 @@ pub async fn run(desk: &Desk, task: ResizeTask) -> Result<()> {
 async fn members(desk: &Desk, task: GroupTask) -> Result<()> {
     match task {
         GroupTask::Create { nodes, number, how } => {
-            let (store, topology) = look(desk, &nodes).await;
+            let (store, topology) = look(desk, &nodes).await?;
             let ids: Vec<NodeId> = nodes.iter().map(|node| node.id).collect();
             let plan = operate::create_group(&topology, &store.placement().await?.groups, number, &ids)?;
             carry_out(&store, plan, how).await
         }
         GroupTask::AddNode { group, node, how } => {
-            let (store, topology) = look(desk, std::slice::from_ref(&node)).await;
+            let (store, topology) = look(desk, std::slice::from_ref(&node)).await?;
             carry_out(&store, operate::add_node(&topology, group, node.id)?, how).await
         }
         GroupTask::RemoveNode { group, node, how } => {
@@ -183,7 +192,7 @@ async fn members(desk: &Desk, task: GroupTask) -> Result<()> {
             carry_out(&desk.store, plan, how).await
         }
         GroupTask::ReplaceNode { old, new, group, how } => {
-            let (store, topology) = look(desk, std::slice::from_ref(&new)).await;
+            let (store, topology) = look(desk, std::slice::from_ref(&new)).await?;
             if group.is_none() {
                 operate::all_seen(&topology, &store.placement().await?.groups)?;
             }
@@ -192,8 +201,8 @@ async fn members(desk: &Desk, task: GroupTask) -> Result<()> {
     }
 }
 
-/// The cluster, with nodes that are in no group yet.
-async fn look(desk: &Desk, nodes: &[NodeAt]) -> (Client, Topology) {
+/// The cluster, with nodes that are in no group yet. At an address that is given must be the node that is meant.
+async fn look(desk: &Desk, nodes: &[NodeAt]) -> Result<(Client, Topology)> {
     let addresses: Vec<String> = nodes.iter().filter_map(|node| node.address.clone()).collect();
     let store = if addresses.is_empty() {
         desk.store.clone()
@@ -201,11 +210,20 @@ async fn look(desk: &Desk, nodes: &[NodeAt]) -> (Client, Topology) {
         let endpoints = desk.settings.store.endpoints.iter().cloned().chain(addresses).collect();
         Client::connect(ClientConfig { endpoints, ..desk.settings.store.clone() })
     };
-    let topology = store.topology().await;
-    (store, topology)
+    let status = store.status().await;
+    for NodeAt { id, address } in nodes {
+        match address.as_ref().and_then(|address| Some((address, status.nodes.get(address)?))) {
+            Some((address, NodeAnswer::Down(why))) => bail!("node {id} does not answer at {address}: {why}"),
+            Some((address, NodeAnswer::Up(found))) if found.node != *id => {
+                bail!("at {address} is node {}, not node {id}", found.node)
+            }
+            _ => {}
+        }
+    }
+    Ok((store, Topology::seen(&status)))
 }
 
-fn move_one(placement: &Placement, partition: &Partition, to: GroupId) -> Result<Plan> {
+fn move_one(placement: &Placement, partition: &Partition, to: GroupId, moving: bool) -> Result<Plan> {
     let placed = partition.event().and_then(|event| Some((event, placement.events.get(&event)?)));
     let Some((event, placed)) = placed else { bail!("{partition} belongs to no published event") };
     if !placed.partitions(event).contains(partition) {
@@ -215,12 +233,11 @@ fn move_one(placement: &Placement, partition: &Partition, to: GroupId) -> Result
         bail!("there is no group {to} for events");
     }
     let from = placed.locate(partition).0;
+    if from == to && !moving {
+        return Ok(Plan { notes: vec![format!("{partition} is in group {to} already")], ..Plan::default() });
+    }
     // Also where it is there: a move that is under way is waited for.
-    Ok(Plan {
-        steps: vec![Step::Move { partition: partition.clone(), from, to }],
-        notes: Vec::new(),
-        unfinished: false,
-    })
+    Ok(Plan { steps: vec![Step::Move { partition: partition.clone(), from, to }], ..Plan::default() })
 }
 
 async fn cancel(store: &Client, partition: &Partition) -> Result<()> {
@@ -260,14 +277,14 @@ async fn carry_out(store: &Client, plan: Plan, how: How) -> Result<()> {
         println!("[{}/{total}] {step}", at + 1);
         let begun = Instant::now();
         let mut progress = |text: &str| println!("        {text}");
-        store
-            .carry_out(step, &mut progress)
-            .await
-            .with_context(|| format!("step {} of {total} is not done; give the command again to go on", at + 1))?;
+        store.carry_out(step, &mut progress).await.map_err(|error| {
+            let again = if error.is_passing() { "; give the command again to go on" } else { "" };
+            Error::from(error).context(format!("step {} of {total} is not done{again}", at + 1))
+        })?;
         println!("        done in {} ms", begun.elapsed().as_millis());
     }
     if unfinished {
-        bail!("that was not all that was asked for, as the notes say; give the command again to do the rest");
+        bail!("that was not all that was asked for; give the command again once what the notes say is mended");
     }
     println!("Done.");
     Ok(())

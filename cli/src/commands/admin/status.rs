@@ -1,16 +1,16 @@
 //! `encore admin status`: nodes, groups, partitions, moves and stock on one screen, or as JSON.
 
 use super::{Desk, now as wall_now};
-use anyhow::Result;
-use domain::ids::{Epoch, EventId, GroupId, NodeId, Partition};
+use anyhow::{Result, ensure};
+use domain::ids::{Attempt, Epoch, EventId, GroupId, NodeId, Partition};
 use domain::inventory::EventRecord;
 use domain::inventory::Stage;
-use domain::inventory::query::{Move, Stock};
+use domain::inventory::query::{Move, MoveStage, Stock};
 use domain::inventory::record::EventStatus;
 use raft_store::CLOCK_WRONG_MS;
 use raft_store::client::{ClusterStatus, NodeAnswer, Role};
-use raft_store::mover::{MoveNote, median_frozen_ms};
-use serde::Serialize;
+use raft_store::mover::{MoveNote, MoveResult, median_frozen_ms};
+use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
@@ -32,8 +32,8 @@ struct Report {
     nodes: Vec<NodeLine>,
     groups: Vec<GroupLine>,
     partitions: Vec<PartitionLine>,
-    open_moves: Vec<Move>,
-    last_moves: Vec<MoveNote>,
+    open_moves: Vec<MoveLine>,
+    last_moves: Vec<NoteLine>,
     median_frozen_ms: Option<u64>,
     events: Vec<EventLine>,
 }
@@ -76,6 +76,7 @@ struct ReplicaLine {
 
 #[derive(Serialize)]
 struct PartitionLine {
+    #[serde(serialize_with = "in_words")]
     partition: Partition,
     group: GroupId,
     epoch: Epoch,
@@ -83,6 +84,33 @@ struct PartitionLine {
     size: u64,
     requests_per_second: f64,
     alarms: u64,
+}
+
+/// A move that is under way.
+#[derive(Serialize)]
+struct MoveLine {
+    #[serde(serialize_with = "in_words")]
+    partition: Partition,
+    attempt: Attempt,
+    from: GroupId,
+    to: GroupId,
+    stage: MoveStage,
+}
+
+/// A move that ended.
+#[derive(Serialize)]
+struct NoteLine {
+    #[serde(serialize_with = "in_words")]
+    partition: Partition,
+    attempt: Attempt,
+    from: GroupId,
+    to: GroupId,
+    result: MoveResult,
+}
+
+/// A partition as commands take it, such as `seats/1/3`.
+fn in_words<S: Serializer>(partition: &Partition, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(partition)
 }
 
 #[derive(Serialize)]
@@ -100,6 +128,7 @@ pub async fn run(desk: &Desk, arguments: StatusArguments) -> Result<()> {
         true => println!("{}", serde_json::to_string_pretty(&report)?),
         false => print!("{}", report.screen()),
     }
+    ensure!(report.nodes.iter().any(|node| node.down.is_none()), "no node of the store answers");
     Ok(())
 }
 
@@ -125,10 +154,22 @@ async fn gather(desk: &Desk) -> Report {
         nodes: nodes(&now),
         groups: groups(&now),
         partitions: partitions(&before, &now, seconds),
-        open_moves: desk.store.moves().await.unwrap_or_default(),
+        open_moves: desk.store.moves().await.unwrap_or_default().into_iter().map(MoveLine::from).collect(),
         median_frozen_ms: median_frozen_ms(&last_moves),
-        last_moves,
+        last_moves: last_moves.into_iter().map(NoteLine::from).collect(),
         events,
+    }
+}
+
+impl From<Move> for MoveLine {
+    fn from(Move { partition, attempt, from, to, stage, .. }: Move) -> Self {
+        Self { partition, attempt, from, to, stage }
+    }
+}
+
+impl From<MoveNote> for NoteLine {
+    fn from(MoveNote { partition, attempt, from, to, result }: MoveNote) -> Self {
+        Self { partition, attempt, from, to, result }
     }
 }
 
@@ -144,6 +185,11 @@ fn word(event: &EventRecord) -> &'static str {
 
 fn nodes(status: &ClusterStatus) -> Vec<NodeLine> {
     let leaders = status.leaders();
+    // Who is down is known by those who have it as a member.
+    let members: BTreeMap<&String, NodeId> = status
+        .replicas()
+        .flat_map(|(_, replica)| replica.members.iter().map(|(node, address)| (address, *node)))
+        .collect();
     let line = |(address, answer): (&String, &NodeAnswer)| match answer {
         NodeAnswer::Up(node) => NodeLine {
             address: address.clone(),
@@ -156,7 +202,7 @@ fn nodes(status: &ClusterStatus) -> Vec<NodeLine> {
         },
         NodeAnswer::Down(why) => NodeLine {
             address: address.clone(),
-            node: None,
+            node: members.get(address).copied(),
             version: None,
             leads: Vec::new(),
             hosts: Vec::new(),
@@ -336,7 +382,7 @@ impl Report {
         }
         for open in &self.open_moves {
             let stage = format!("{:?}", open.stage).to_lowercase();
-            let Move { partition, attempt, from, to, .. } = open;
+            let MoveLine { partition, attempt, from, to, .. } = open;
             writeln!(out, "moving {partition} from group {from} to group {to}: attempt {attempt}, {stage}")?;
         }
         if let Some(median) = self.median_frozen_ms {
