@@ -13,7 +13,7 @@ use domain::inventory::Group;
 use domain::time::WallMs;
 
 const MAGIC: [u8; 8] = *b"ENCOREB1";
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 const HEAD: usize = 28;
 const GROUP_HEAD: usize = 16;
 

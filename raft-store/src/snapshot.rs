@@ -2,7 +2,7 @@
 //! only behind one of these, so a damaged one is fatal, not skipped.
 //!
 //! ```text
-//! "ENCORES2" | length of the head u32 | head | state | crc32c u32 of all before it
+//! "ENCORES3" | length of the head u32 | head | state | crc32c u32 of all before it
 //! ```
 
 use crate::disk::{Disk, Replacement};

@@ -8,6 +8,7 @@ use super::record::{EventRecord, EventStatus};
 use crate::ids::{Attempt, Bucket, Epoch, EventId, GroupId, NodeId, Partition, PromotionCode};
 use crate::limits;
 use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The meta machine.
@@ -22,6 +23,8 @@ pub struct Catalogue {
     moves: BTreeMap<Partition, BTreeMap<Attempt, Move>>,
     /// Which life each node leads.
     lives: BTreeMap<NodeId, u128>,
+    /// Groups that are to be: their numbers are taken, and nothing can live there yet.
+    reserved: BTreeMap<GroupId, BTreeMap<NodeId, String>>,
 }
 
 /// A record's version rises with each change here; publications are compared among themselves.
@@ -57,6 +60,11 @@ impl Catalogue {
         &self.lives
     }
 
+    /// Groups that are to be, and their members.
+    pub fn reserved(&self) -> &BTreeMap<GroupId, BTreeMap<NodeId, String>> {
+        &self.reserved
+    }
+
     /// How many events.
     pub fn size(&self) -> u64 {
         self.events.len() as u64
@@ -90,8 +98,15 @@ impl Catalogue {
             return Outcome::Invalid(format!("there is no group {unknown}"));
         }
         let known = self.events.get(&event.id);
-        if known.is_some_and(|known| known.published >= event.version) {
-            return Outcome::Done;
+        match known.map(|known| known.published.cmp(&event.version)) {
+            Some(Ordering::Equal) => return Outcome::Done,
+            Some(Ordering::Greater) => {
+                return Outcome::Invalid(format!(
+                    "publication {} of event {} is not the newest",
+                    event.version, event.id
+                ));
+            }
+            Some(Ordering::Less) | None => {}
         }
         if known.is_some_and(|known| known.record.buckets != event.buckets) {
             return Outcome::Invalid("the number of buckets is fixed: records live where it says".into());
@@ -155,6 +170,7 @@ impl Catalogue {
 
     fn register(&mut self, group: GroupId, nodes: &BTreeMap<NodeId, String>) -> Outcome {
         self.placement.groups.insert(group, nodes.clone());
+        self.reserved.remove(&group);
         Outcome::Done
     }
 
@@ -176,11 +192,15 @@ impl Catalogue {
         if group.0 > limits::GROUPS {
             return Outcome::Invalid(format!("a store has at most {} groups", limits::GROUPS));
         }
-        match self.placement.groups.get(&group) {
+        match self.placement.groups.get(&group).or_else(|| self.reserved.get(&group)) {
             Some(known) if !known.keys().eq(nodes.keys()) => {
                 Outcome::Invalid(format!("group {group} exists, with other nodes"))
             }
-            _ => self.register(group, nodes),
+            _ if self.placement.groups.contains_key(&group) => Outcome::Done,
+            _ => {
+                self.reserved.insert(group, nodes.clone());
+                Outcome::Done
+            }
         }
     }
 

@@ -51,6 +51,8 @@ pub enum Query {
         /// Of the request that is repeated now.
         fingerprint: [u8; 16],
     },
+    /// To meta: groups that are to be.
+    Reserved,
 }
 
 /// The answer.
@@ -89,6 +91,8 @@ pub enum Answer {
     Moves(Vec<Move>),
     /// What the key's Begin would be answered now; `None` where the key is not known.
     Answered(Option<Box<Outcome>>),
+    /// Groups whose numbers are taken, with their members, that have not begun.
+    Reserved(BTreeMap<GroupId, BTreeMap<NodeId, String>>),
 }
 
 /// One attempt to move a partition.

@@ -75,6 +75,7 @@ impl Group {
             Query::Events => Answer::Events(meta.events()),
             Query::Placement => Answer::Placement(meta.placement().clone()),
             Query::Moves => Answer::Moves(meta.moves()),
+            Query::Reserved => Answer::Reserved(meta.reserved().clone()),
             Query::Feed { .. } => Answer::Feed(Vec::new()),
             _ => unfit(query, &Partition::Meta),
         }

@@ -91,6 +91,8 @@ fn an_older_publication_changes_nothing_and_a_change_of_status_survives_it() {
         Outcome::Done
     );
     assert_eq!((published(&world).title.as_str(), published(&world).version), ("New", 3));
+    let late = publish(&mut world, EventRecord { title: "Old".into(), ..first.clone() }, &[]);
+    assert!(matches!(&late, Outcome::Invalid(why) if why.contains("not the newest")), "{late:?}");
     assert_eq!(published(&world).status, EventStatus::Closed, "a corrected title reopens nothing");
     let more_buckets = EventRecord { version: 9, buckets: 3, ..first };
     assert!(matches!(publish(&mut world, more_buckets, &[]), Outcome::Invalid(_)), "records live where the hash says");
@@ -172,7 +174,20 @@ fn the_number_of_a_group_belongs_to_those_who_reserved_it() {
     assert_eq!(ask(&mut world, reserve(7, &[1, 2, 3])), Outcome::Done, "asked twice is one group");
     assert!(matches!(ask(&mut world, reserve(7, &[4, 5, 6])), Outcome::Invalid(_)));
     assert!(matches!(ask(&mut world, reserve(4_000_000, &[1])), Outcome::Invalid(_)));
+    // Nothing can live there before somebody leads it.
+    assert!(!placement(&world).groups.contains_key(&GroupId(7)));
+    assert!(matches!(publish(&mut world, record(&plans()), &[7]), Outcome::Invalid(_)));
+    let reserved = |world: &World| match world.query(&Partition::Meta, &Query::Reserved) {
+        Answer::Reserved(groups) => groups,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(reserved(&world), BTreeMap::from([(GroupId(7), nodes(&[1, 2, 3]))]));
+    let register = Meta::RegisterGroup { group: GroupId(7), nodes: nodes(&[1, 2, 3]) };
+    assert_eq!(ask(&mut world, register), Outcome::Done);
     assert_eq!(placement(&world).groups[&GroupId(7)], nodes(&[1, 2, 3]));
+    assert_eq!(reserved(&world), BTreeMap::new());
+    assert_eq!(ask(&mut world, reserve(7, &[1, 2, 3])), Outcome::Done, "it exists");
+    assert!(matches!(ask(&mut world, reserve(7, &[4, 5, 6])), Outcome::Invalid(_)));
 }
 
 #[test]

@@ -72,8 +72,35 @@ impl Client {
                 self.tell_meta(reserve).await.map(drop)
             }
             Step::Move { partition, to, .. } => self.move_partition(partition, *to, progress).await.map(drop),
+            Step::Form { group, .. } => {
+                self.order_until_done(step, progress).await?;
+                self.registered(*group, step).await
+            }
             _ => self.order_until_done(step, progress).await,
         }
+    }
+
+    /// Until a group that is led is known to the meta group, so that something can be put there.
+    async fn registered(&self, group: GroupId, step: &Step) -> Result<(), OperateError> {
+        let begun = now();
+        while !self.placement().await?.groups.contains_key(&group) {
+            if millis_since(begun) > PATIENCE_MS {
+                let reason = "its leader has not told the meta group of it".to_owned();
+                return Err(OperateError::Impatient { step: step.to_string(), reason });
+            }
+            sleep(LOOK).await;
+        }
+        Ok(())
+    }
+
+    /// Every group that there is or is to be, with its members as the meta group knows them, linearizable.
+    pub async fn known_groups(&self) -> Result<BTreeMap<GroupId, BTreeMap<NodeId, String>>, ClientError> {
+        let reserved = match self.query(Partition::Meta, Query::Reserved, Freshness::Linearizable).await? {
+            Answer::Reserved(groups) => groups,
+            other => return Err(ClientError::Protocol(format!("{other:?}").chars().take(80).collect())),
+        };
+        // Asked in this order: one that is formed in between is not missed.
+        Ok(reserved.into_iter().chain(self.placement().await?.groups).collect())
     }
 
     /// Moves a partition to another group; returns once it serves there and is forgotten where it was. Gives how many

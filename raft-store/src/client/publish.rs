@@ -5,6 +5,10 @@ use super::{Client, ClientError, Freshness};
 use domain::ids::{EventId, GroupId, Partition, PromotionCode};
 use domain::inventory::command::{CheckoutRules, Manage, Meta, PriceRule, Spec};
 use domain::inventory::{Answer, Command, EventRecord, Outcome, Query, SectionPlan};
+use futures::{StreamExt, TryStreamExt};
+
+/// Sections that are asked at the same time.
+const SECTIONS_AT_ONCE: usize = 32;
 
 /// A promotion of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,6 +85,48 @@ impl Client {
         }
         // Buckets last: a hold can only begin once everything that it may touch is there.
         self.write_rules(&event).await
+    }
+
+    /// Whether this publication leaves alone what was published: no section goes, and one that somebody has taken seats of
+    /// keeps its plan. Asked before anything is written down anywhere.
+    pub async fn may_publish(&self, event: &EventRecord, plans: &[SectionPlan]) -> Result<(), PublishError> {
+        check(event, plans)?;
+        let placement = self.placement().await?;
+        let known = placement.events.get(&event.id).map(|placed| placed.sections.clone()).unwrap_or_default();
+        if let Some(section) = known.iter().find(|section| event.section(**section).is_none()) {
+            let reason = "it has been published, and a section cannot go: block its seats instead".to_owned();
+            return Err(PublishError::Refused {
+                partition: Partition::Seats { event: event.id, section: *section },
+                reason,
+            });
+        }
+        let asked = known.into_iter().map(|section| async move {
+            let partition = Partition::Seats { event: event.id, section };
+            match self.plan_on_sale(&partition).await? {
+                Some(plan) if !plans.contains(&plan) => {
+                    let reason = format!("section {} is on sale: its plan cannot change", plan.name);
+                    Err(PublishError::Refused { partition, reason })
+                }
+                _ => Ok(()),
+            }
+        });
+        futures::stream::iter(asked).buffer_unordered(SECTIONS_AT_ONCE).try_collect().await
+    }
+
+    /// The plan of a section that has been sold from; `None` for one that has not, or that a publication has not reached.
+    async fn plan_on_sale(&self, partition: &Partition) -> Result<Option<SectionPlan>, ClientError> {
+        let map = match self.query(partition.clone(), Query::SeatMap, Freshness::Linearizable).await {
+            Ok(Answer::SeatMap(map)) => map,
+            Ok(_) | Err(ClientError::Moved { .. } | ClientError::Invalid(_)) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        if map.version <= 1 {
+            return Ok(None);
+        }
+        match self.query(partition.clone(), Query::Plan, Freshness::Linearizable).await? {
+            Answer::Plan(plan) => Ok(Some(*plan)),
+            other => Err(ClientError::Protocol(format!("{other:?}").chars().take(80).collect())),
+        }
     }
 
     pub(super) async fn change_status(&self, event: EventId, command: Meta) -> Result<(), PublishError> {

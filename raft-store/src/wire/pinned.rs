@@ -252,9 +252,12 @@ fn bytes_of_the_domain_and_of_frames_stay_what_they_are() {
     pins.value("query-feed", &(Partition::Meta, Query::Feed { after: 3, max: 10 }));
     pins.value("query-moves", &Query::Moves);
     let (user, key) = ("al".parse().unwrap(), "k".parse().unwrap());
+    pins.value("query-reserved", &Query::Reserved);
     pins.value("query-answered", &Query::Answered { user, key, fingerprint: [0xab; 16] });
     pins.value("answer-map", &Answer::SeatMap(SeatMap { version: 9, count: 5, packed: vec![0b0001_1011, 0] }));
     pins.value("answer-stock", &Answer::Stock(Stock { free: 1, held: 2, sold: 3, blocked: 4 }));
+    let nodes = BTreeMap::from([(NodeId(1), "n1:1".to_owned())]);
+    pins.value("answer-reserved", &Answer::Reserved(BTreeMap::from([(GroupId(3), nodes)])));
     pins.value("answer-moves", &Answer::Moves(Vec::new()));
     pins.value("answer-answered", &Answer::Answered(Some(Box::new(Outcome::Refused(Refusal::KeyReused)))));
     pins.frame(

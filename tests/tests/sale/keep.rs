@@ -106,7 +106,31 @@ async fn a_backup_made_in_a_sale_brings_it_back_when_all_nodes_are_lost() -> Res
     .await?;
     assert_eq!(sale.buy(&bob, &held.body, "tok_visa").await?, "succeeded", "what was held can be paid");
     still_sells(&sale, "dave", "4").await?;
+    is_corrected(&sale).await?;
     sale.audit().await
+}
+
+/// What is published after a restore counts, and a plan that fans have bought from stays, in the ledger, too.
+async fn is_corrected(sale: &Sale) -> Result<()> {
+    let file = sale.folder().join("corrected.json");
+    let path = file.to_str().context("a path")?;
+    let corrected = Event::new().section("Block 1", 6, 10).hold_ttl_s(1_200).with("title", "Corrected".into());
+    std::fs::write(&file, corrected.text())?;
+    does(sale, &["publish", path]).await?;
+    let status = does(sale, &["status"]).await?;
+    ensure!(status.contains("Corrected"), "{status}");
+
+    let smaller = Event::new().section("Block 1", 5, 10).with("title", "Smaller".into());
+    std::fs::write(&file, smaller.text())?;
+    let said = refuses(sale, &["publish", path]).await?;
+    ensure!(said.contains("section Block 1 is on sale: its plan cannot change"), "{said}");
+    std::fs::write(&file, Event::new().section("Block 2", 6, 10).with("title", "Moved".into()).text())?;
+    refuses(sale, &["publish", path]).await?;
+    // Had the ledger taken any of them, this would publish it.
+    does(sale, &["publish", path, "--unless-published"]).await?;
+    let status = does(sale, &["status"]).await?;
+    ensure!(status.contains("Corrected"), "{status}");
+    Ok(())
 }
 
 /// The same file with one bit changed, beside it.

@@ -34,8 +34,11 @@ pub async fn run(desk: &Desk, file: &Path, unless_published: bool, changes: Chan
     let publication = match known {
         Some(known) if unless_published => known,
         known => {
-            let version = known.map_or(1, |known| known.event.version + 1);
-            let publication = from_plan(event.build(version, now(), &plans(file, &event)?)?);
+            // The store counts changes of status, too, and what a restore put back counts on from those.
+            let there = desk.store.event(EventId(event.id)).await.context("the store")?;
+            let last = known.map(|known| known.event.version).max(there.map(|event| event.version));
+            let publication = from_plan(event.build(last.map_or(1, |last| last + 1), now(), &plans(file, &event)?)?);
+            desk.store.may_publish(&publication.event, &publication.plans).await.context("the store")?;
             desk.ledger.publish(&publication).await.context("the ledger's catalogue")?;
             publication
         }
@@ -49,6 +52,11 @@ pub async fn run(desk: &Desk, file: &Path, unless_published: bool, changes: Chan
     let (id, title, version) = (event.id, event.title.clone(), event.version);
     let seats: u64 = plans.iter().map(|plan| u64::from(plan.capacity)).sum();
     let sections = plans.len();
+    if changes.spread.is_some() && desk.store.placement().await.context("the store")?.events.contains_key(&id) {
+        println!(
+            "Event {id} is where it is: --spread is for new ones. To spread it, `encore admin spread {id} --groups N`."
+        );
+    }
     let groups = groups(desk, id, spread).await?;
     desk.store.publish(event, plans, promotions.collect(), groups).await.context("the store")?;
     println!("Event {id}, “{title}”: {seats} places in {sections} sections, version {version}.");

@@ -180,7 +180,7 @@ async fn members(desk: &Desk, task: GroupTask) -> Result<()> {
         GroupTask::Create { nodes, number, how } => {
             let (store, topology) = look(desk, &nodes).await?;
             let ids: Vec<NodeId> = nodes.iter().map(|node| node.id).collect();
-            let plan = operate::create_group(&topology, &store.placement().await?.groups, number, &ids)?;
+            let plan = operate::create_group(&topology, &store.known_groups().await?, number, &ids)?;
             carry_out(&store, plan, how).await
         }
         GroupTask::AddNode { group, node, how } => {
