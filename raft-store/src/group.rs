@@ -5,7 +5,7 @@ use crate::leader::Leaders;
 use crate::log_store::LogStore;
 use crate::proposer::Proposer;
 use crate::reader::Reader;
-use crate::runtime::WallClock;
+use crate::runtime::{Instant, WallClock, millis_since, now};
 use crate::state_machine::StateMachine;
 use crate::types::{LogId, Raft, Vote};
 use bytes::Bytes;
@@ -13,6 +13,8 @@ use domain::ids::{GroupId, NodeId, Partition};
 use domain::inventory::{Answer, Hosted, Outcome, Query, Request};
 use openraft::async_runtime::WatchReceiver;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::oneshot;
 
 /// Where the leader is, as far as this node knows.
@@ -118,6 +120,10 @@ pub struct GroupHandle {
     leaders: Leaders,
     proposer: Proposer,
     reader: Reader,
+    /// The group goes on without this node, which has not heard of it through the log.
+    departed: Arc<AtomicBool>,
+    /// When a leader last spoke to this replica.
+    heard: Arc<Mutex<Instant>>,
 }
 
 impl GroupHandle {
@@ -133,7 +139,17 @@ impl GroupHandle {
     ) -> Self {
         let proposer = Proposer::start(raft.clone(), machine.clone(), leaders.clone(), clock, proposal_queue);
         let reader = Reader::start(raft.clone(), leaders.clone());
-        Self { id, raft, log, machine, leaders, proposer, reader }
+        Self {
+            id,
+            raft,
+            log,
+            machine,
+            leaders,
+            proposer,
+            reader,
+            departed: Arc::default(),
+            heard: Arc::new(Mutex::new(now())),
+        }
     }
 
     /// Which group.
@@ -172,6 +188,27 @@ impl GroupHandle {
     pub async fn export(&self) -> Result<Bytes, ReadError> {
         self.reader.confirm().await?;
         self.machine.view().encode().await.map_err(|error| ReadError::Unavailable(error.to_string()))
+    }
+
+    /// A leader, or somebody who was one, has spoken to this replica.
+    pub(crate) fn note_heard(&self) {
+        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = now();
+    }
+
+    /// Since when nobody has; consensus itself goes on naming the last leader that it knew.
+    pub(crate) fn unheard_ms(&self) -> u64 {
+        millis_since(*self.heard.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether the group is known to go on without this node.
+    pub fn has_departed(&self) -> bool {
+        self.departed.load(Ordering::Relaxed)
+    }
+
+    /// A replica that is in the group no more asks for no votes.
+    pub(crate) fn set_departed(&self, departed: bool) {
+        self.raft.runtime_config().elect(!departed);
+        self.departed.store(departed, Ordering::Relaxed);
     }
 
     /// Whether this replica lacks an entry that it has acknowledged to a leader with this vote: that entry, and the last one

@@ -6,6 +6,7 @@ mod catch_up;
 pub mod client;
 mod clocks;
 pub mod config;
+mod departed;
 pub mod disk;
 mod driver;
 pub mod failure;

@@ -194,8 +194,12 @@ impl Driver {
             self.log.note(open, MoveResult::Moved { frozen_ms });
         }
         self.passed(MoveStep::Activate)?;
-        self.tell(open.from, open, Manage::Drop { attempt: open.attempt }).await?;
-        self.passed(MoveStep::Drop)?;
+        match self.tell(open.from, open, Manage::Drop { attempt: open.attempt }).await? {
+            // A copy that calls the attempt late has let go of what it had.
+            Outcome::Done | Outcome::Invalid(_) => self.passed(MoveStep::Drop)?,
+            // The copy would stay, and nobody would come back to it.
+            other => return Err(refused("Drop", &other)),
+        }
         self.forget(open).await
     }
 

@@ -20,7 +20,7 @@ use crate::transport::{PeerCall, Transport};
 use crate::types::Raft;
 use crate::wal::{GroupRecord, Wal, WalError};
 use crate::wire;
-use crate::{bootstrap, catch_up, clocks, driver, housekeeping, registrar};
+use crate::{bootstrap, catch_up, clocks, departed, driver, housekeeping, registrar};
 use bytes::Bytes;
 use domain::ids::{GroupId, NodeId};
 use domain::limits;
@@ -130,6 +130,7 @@ impl Node {
         }
         spawn(registrar::run(node.clone(), node.0.stop.clone()));
         spawn(clocks::run(node.clone(), node.0.world.transport.clone(), node.0.stop.clone()));
+        spawn(departed::run(node.clone(), node.0.stop.clone()));
         spawn(catch_up::run(node.clone(), node.0.world.transport.clone(), node.0.stop.clone()));
         Ok(node)
     }
@@ -225,13 +226,14 @@ impl Node {
         self.0.caught_up.store(true, Ordering::Relaxed);
     }
 
-    /// The groups of which this node is a member. One that the configuration names is among them even before it has members.
+    /// The groups of which this node is a member, as far as it knows. One that the configuration names is among them even before it has members.
     pub(crate) fn member_of(&self) -> Vec<GroupHandle> {
         let configured: BTreeSet<GroupId> = self.0.config.configured_groups().collect();
         let mut groups = self.groups();
         groups.retain(|group| {
             let members = group.status().members;
-            members.contains_key(&self.id()) || (members.is_empty() && configured.contains(&group.id()))
+            (members.contains_key(&self.id()) && !group.has_departed())
+                || (members.is_empty() && configured.contains(&group.id()))
         });
         groups
     }

@@ -48,6 +48,7 @@ pub async fn answer(node: &Node, group: &GroupHandle, call: PeerCall, body: Byte
     match call {
         PeerCall::Append => {
             let (message, acknowledged): Append = decode(&body)?;
+            group.note_heard();
             if let Some((acknowledged, has)) = acknowledged.and_then(|it| group.has_forgotten(&message.vote, it)) {
                 let failure = Failure::Forgot { node: node.id(), group: group.id(), acknowledged, has };
                 node.fail(failure.clone());

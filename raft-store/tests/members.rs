@@ -5,7 +5,7 @@ mod served;
 
 use domain::ids::{GroupId, NodeId, Partition, SectionId};
 use domain::inventory::{Outcome, Status};
-use raft_store::client::Client;
+use raft_store::client::{Client, Role};
 use raft_store::operate::{self, Plan, Refusal, Topology};
 use served::{EVENT, IDS, Store, begin, event, eventually, plan};
 use std::sync::Arc;
@@ -221,4 +221,35 @@ async fn a_node_that_joined_one_group_reaches_the_others_after_a_restart() {
     // It leads the judge, so that it has to ask the other section.
     let held = client.begin(EVENT, begin(1, &[(0, 1), (1, 1)])).await.unwrap();
     assert!(matches!(&held, Outcome::Reservation(view) if view.status == Status::Held), "{held:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_was_taken_out_while_it_was_away_rests_and_may_come_back() {
+    let mut store = Store::start().await;
+    let sale = Sale::begin(&store).await;
+    let (client, away) = (store.client(), NodeId(3));
+    settled(&client).await;
+    store.stop_node(away).await;
+    for group in [META, HOME] {
+        settled(&client).await;
+        carry_out(&client, operate::remove_node(&client.topology().await, group, away)).await;
+    }
+    store.start_node(away).await;
+    let replica = |store: &Store, group| {
+        let server = store.servers().find(|server| server.node().id() == away).expect("it runs");
+        server.node().group(group).expect("it has a replica")
+    };
+    let rests = || [META, HOME].iter().all(|group| replica(&store, *group).has_departed());
+    eventually("it knows that these groups go on without it", rests).await;
+    let ready = || store.servers().any(|server| server.node().id() == away && server.node().is_ready());
+    eventually("it is ready for its other group", ready).await;
+    let shown = client.status().await;
+    let shown = shown.replicas().find(|(node, replica)| *node == away && replica.group == HOME).expect("it answers");
+    assert_eq!(shown.1.role, Role::Outside);
+    sale.goes_on().await;
+
+    carry_out(&client, operate::add_node(&client.topology().await, HOME, away)).await;
+    eventually("it is in the group again", || !replica(&store, HOME).has_departed()).await;
+    sale.goes_on().await;
+    sale.end().await;
 }

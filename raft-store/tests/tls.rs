@@ -4,7 +4,8 @@ mod served;
 
 use domain::ids::{GroupId, NodeId};
 use domain::inventory::{Outcome, Status};
-use raft_store::client::{Client, ClientConfig, ClientError};
+use raft_store::client::{Client, ClientConfig, ClientError, OperateError};
+use raft_store::operate::Step;
 use raft_store::tls::{Role, STORE_NAME, TlsFiles, node_name, serial};
 use raft_store::transport::{Lane, PeerCall, PeerRequest, Transport};
 use raft_store::wire::frames::WatchRequest;
@@ -82,6 +83,16 @@ async fn nodes_and_clients_with_certificates_sell_and_each_role_does_what_it_may
     assert!(matches!(held, Outcome::Reservation(view) if view.status == Status::Held));
     let publishing = service.publish(event(&plans), plans, Vec::new(), Vec::new()).await.unwrap_err().to_string();
     assert!(publishing.contains("a service's certificate does not allow"), "{publishing}");
+
+    // An order that is not allowed ends at once, and not with the patience that elections need.
+    let topology = service.topology().await;
+    let shape = &topology.groups[&GroupId::META];
+    let to = *shape.voters.iter().find(|voter| shape.leader != Some(**voter)).unwrap();
+    let ordered = service.carry_out(&Step::TransferLeader { group: GroupId::META, to }, &mut |_| {}).await;
+    match ordered {
+        Err(error @ OperateError::Store(ClientError::Denied(_))) => assert!(!error.is_passing()),
+        other => panic!("{other:?}"),
+    }
 
     let reader = store.client_as("reader");
     assert_eq!(reader.stock(EVENT).await.unwrap().held, 1);

@@ -250,7 +250,7 @@ fn replica(node: NodeId, status: group::GroupStatus, handle: &GroupHandle) -> Gr
         Role::Stopped
     } else if status.is_leader {
         Role::Leader
-    } else if !status.members.contains_key(&node) {
+    } else if !status.members.contains_key(&node) || handle.has_departed() {
         Role::Outside
     } else if status.learners.contains(&node) {
         Role::Learner

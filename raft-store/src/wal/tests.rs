@@ -154,7 +154,7 @@ async fn damage_in_the_middle_is_refused_with_its_place_and_the_way_out() {
             Err(error @ WalError::Damaged { .. }) => {
                 refused += 1;
                 let text = error.to_string();
-                assert!(text.contains("0000000000000001.wal") && text.contains("new id"), "{text}");
+                assert!(text.contains("0000000000000001.wal") && text.contains("replace-node"), "{text}");
             }
             Err(WalError::Foreign { .. } | WalError::Disk(_)) => panic!("byte {offset}: refused for the wrong reason"),
             Ok((_, groups)) => panic!("byte {offset}: {groups:?}"),
