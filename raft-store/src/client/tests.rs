@@ -58,8 +58,9 @@ impl Dial for FakeDial {
                 let replaced = nodes.replaced.notified();
                 tokio::pin!(replaced);
                 while let Some(frame) = tokio::select! {
-                    frame = incoming.recv() => frame,
+                    biased;
                     () = &mut replaced => None,
+                    frame = incoming.recv() => frame,
                 } {
                     nodes.frames.fetch_add(1, Ordering::SeqCst);
                     nodes.asks.fetch_add(frame.asks.len(), Ordering::SeqCst);

@@ -191,6 +191,7 @@ async fn ends(node: &Node, rejected: oneshot::Receiver<ServeError>) -> ServeErro
         }
     };
     tokio::select! {
+        biased;
         error = rejected => error,
         failure = node.failed() => failure.into(),
     }
